@@ -30,7 +30,8 @@ def run(report: Report) -> None:
     for repaired in (False, True):
         options = {"step_size": 1e-4 if not repaired else 0.05, "repaired": repaired, "batch_size": 100}
         start = (np.eye(12), model.weights_, model.parameters_[0])
-        x = ms.minimize(problem, start, solver="penalty-sgd", options=options, stop=ms.MaxIterations(800), seed=0).x
+        solver = ms.get_solver("papers:penalty-sgd", **options)
+        x = ms.minimize(problem, start, solver=solver, stop=ms.MaxIterations(800), seed=0).x
         name = "repaired" if repaired else "as printed"
         kl = float(entropy(weights, np.sort(x[1])[::-1]))
         report.row(f"Algorithm 1 {name}, weights alone, ten epochs: their KL divergence", kl, ".1e")

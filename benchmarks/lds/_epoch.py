@@ -32,7 +32,7 @@ def _compare(report: Report, problems: ModuleType, naive: ModuleType, K: int, ro
     def ours(epochs: int) -> tuple[float, float]:
         systems = Systems(A, C)
         model = LDSKMeans(
-            K, n_states=STATES, mean="toolbox", init=labels, n_init=1, max_iter=epochs, tol=0.0, bound=0.999
+            K, n_states=STATES, mean="papers:toolbox", init=labels, n_init=1, max_iter=epochs, tol=0.0, bound=0.999
         )
         start = time.process_time()
         model.fit(systems)

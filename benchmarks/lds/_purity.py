@@ -32,7 +32,7 @@ def run(report: Report) -> None:
             continue
         systems = LDSIdentifier(n_states, center=center).fit_transform(data.sequences)
         truth, means = np.asarray(data.labels), {}
-        for mean in ("exact", "toolbox", "medoid"):
+        for mean in ("exact", "papers:toolbox", "medoid"):
             scores = []
             for seed in SEEDS:
                 start = time.process_time()

@@ -25,7 +25,7 @@ def run(report: Report) -> None:
         ratios, values = [], []
         for seed in range(STARTS):
             labels = np.random.default_rng(100 + seed).permutation(len(systems)) % K
-            (toolbox, a), (default, b) = (_fit(systems, K, labels, mean) for mean in ("toolbox", "exact"))
+            (toolbox, a), (default, b) = (_fit(systems, K, labels, mean) for mean in ("papers:toolbox", "exact"))
             ratios.append(b / a)
             values.append((toolbox.mean_kernel_value_, default.mean_kernel_value_))
             falls += int((np.diff(default.history_["mean_kernel_value"]) < -1e-9).sum())
@@ -42,7 +42,7 @@ def run(report: Report) -> None:
 
 
 def _fit(systems: Systems, K: int, labels: np.ndarray, mean: str) -> tuple[LDSKMeans, float]:
-    bound = 0.999 if mean == "toolbox" else 0.99
+    bound = 0.999 if mean == "papers:toolbox" else 0.99
     model = LDSKMeans(K, n_states=systems.n_states, mean=mean, init=labels, max_iter=EPOCHS, tol=TOLERANCE, bound=bound)
     start = time.process_time()
     model.fit(systems)

@@ -53,7 +53,7 @@ runs = {
 ends = {}
 fig, ax = plt.subplots(figsize=(6, 3.6), layout="constrained")
 for name, options in runs.items():
-    solver = ms.get_solver("penalty-sgd", **{"step_size": 0.002, "batch_size": 100, "seed": 0} | options)
+    solver = ms.get_solver("papers:penalty-sgd", **{"step_size": 0.002, "batch_size": 100, "seed": 0} | options)
     state, measures = solver.init(problem, start)
     run = ms.iterate(lambda s, solver=solver: solver.step(problem, s), state, measures, stop=ms.MaxIterations(1200))
     ends[name] = run.state["x"]
@@ -117,7 +117,12 @@ for name, options in {
     "repaired": {"repaired": True, "step_size": 0.1},
 }.items():
     result = ms.minimize(
-        toy, begin, solver="penalty-sgd", options=options | {"batch_size": 100}, stop=ms.MaxIterations(400), seed=0
+        toy,
+        begin,
+        solver="papers:penalty-sgd",
+        options=options | {"batch_size": 100},
+        stop=ms.MaxIterations(400),
+        seed=0,
     )
     weights[name] = result.x[1]
 weights["square roots"] = np.sqrt(counts) / np.sqrt(counts).sum()

@@ -285,7 +285,10 @@ _OBJECTS: dict[str, tuple[tuple[str, ...], Callable[..., hooks.Record]]] = {
 
 # In settings.
 
-_SETTINGS = {"kernel": "kernels", "solver": "solvers", "model": "models", "init": "initializers"}
+_SETTINGS = {
+    "kernel": "kernels", "solver": "solvers", "model": "models", "init": "initializers",
+    "mean": "rules", "method": "rules",
+}  # fmt: skip
 """The kinds of the names in parameters; of `inner_solver` too."""
 
 

@@ -9,9 +9,10 @@ from importlib.metadata import PackageNotFoundError, distribution
 
 NAMES: Mapping[str, Mapping[str, str]] = {
     "manifoldseq-lds": {
-        "models": "lds.mean lds.atom lds.mean-stable lds.mean-raw",
+        "models": "lds.mean lds.atom lds.mean-stable",
         "estimators": "lds-identifier lds-kmeans lds-kernel-matrix lds-spectral lds-neighbors lds-sparse-coder "
         "lds-dictionary lds-classifier bag-of-systems pyramid-pooling",
+        "rules": "exact canonical medoid",
         "kernels": "projection martin martin-rbf binet-cauchy grassmann symmetric-projection chi2",
         "domains": "lds histograms",
         "datasets": "japanese-vowels basic-motions dynamic-textures damaged-structure noisy-textures echoes two-tones",
@@ -21,7 +22,6 @@ NAMES: Mapping[str, Mapping[str, str]] = {
         "models": "hope.movmf hope.gmm hope.family hope.vmf",
         "estimators": "hope vmf-mixture spherical-kmeans pca-movmf convolutional-features vector-features hope-stack "
         "hope-network",
-        "solvers": "penalty-sgd",
         "datasets": "mnist mnist-test",
         "plots": "hope-filters hope-concentrations hope-correlations",
     },
@@ -38,6 +38,9 @@ NAMES: Mapping[str, Mapping[str, str]] = {
         "plots": "subspace-gain subspace-coordinates encoder-distances encoder-storage",
     },
     "manifoldseq-papers": {
+        "models": "lds.mean-raw",
+        "rules": "printed toolbox align mds grass grassmann symmetric",
+        "solvers": "penalty-sgd",
         "readers": "speech",
         "reproductions": "lds-fig1 lds-fig2 lds-table1 hope-table1 hope-table2 hope-fig4-5 hope-table3 hope-table4 "
         "hope-table5 hope-table6 mpcca-fusion mpcca-videos hierarchical-storage",

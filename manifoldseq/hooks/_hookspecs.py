@@ -131,6 +131,33 @@ def manifoldseq_estimators() -> Iterable[records.EstimatorSpec]:  # pyright: ign
 
 
 @hookspec
+def manifoldseq_rules() -> Iterable[records.RuleSpec]:  # pyright: ignore[reportReturnType]
+    """Register rules that a parameter of an estimator accepts by name, also of an estimator of another plugin.
+
+    Yields
+    ------
+    manifoldseq.hooks.RuleSpec
+
+    Examples
+    --------
+    .. code-block:: python
+
+        import manifoldseq as ms
+
+
+        @ms.hookimpl
+        def manifoldseq_rules():
+            yield ms.hooks.RuleSpec(
+                name="first-member",
+                factory="my_package.rules:FirstMember",  # FirstMember(**params) -> manifoldseq_lds.CentreRule
+                estimator="lds-kmeans",
+                parameter="mean",                        # LDSKMeans(mean="first-member")
+                summary="The member of a cluster that comes first",
+            )
+    """
+
+
+@hookspec
 def manifoldseq_kernels() -> Iterable[records.KernelSpec]:  # pyright: ignore[reportReturnType]
     """Register kernels: similarities of the items of a domain.
 

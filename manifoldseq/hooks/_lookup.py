@@ -1,11 +1,13 @@
 """The one registry of the process, asked by name."""
 
 import difflib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from inspect import signature
 from typing import Any, TypeVar, cast
 
+from .._quoted import quoted
+from ._bundled import missing_of_name
 from ._kernels import Kernel, completed
 from ._models import Source, complete_model, sources
 from ._plugin import Origin, Plugin
@@ -20,6 +22,7 @@ from ._records import (
     ReaderSpec,
     Record,
     ReproductionSpec,
+    RuleSpec,
     SolverSpec,
 )
 from ._registry import SESSION, AmbiguousName, Registry, UnknownName
@@ -264,6 +267,44 @@ def get_plot(name: str) -> PlotSpec:
 def get_reproduction(name: str) -> ReproductionSpec:
     """Return a reproduction's record with its callables imported; raises as `get_model` does."""
     return get_record(ReproductionSpec, name)
+
+
+def get_rule(name: str, *, estimator: str, parameter: str, also: Sequence[str] = ()) -> Any:
+    """Return the rule that a parameter of an estimator accepts by name, made with its defaults.
+
+    Parameters
+    ----------
+    name : str
+        A registered name, or ``"plugin:name"``.
+    estimator, parameter : str
+        As in `manifoldseq.hooks.RuleSpec`.
+    also : sequence of str
+        Names that the parameter accepts besides, for the error message.
+
+    Raises
+    ------
+    ValueError
+        If no rule of this parameter has the name (the existing ones are listed), or more than one third party has it.
+    ImportError
+        If the record names something that cannot be imported.
+
+    Examples
+    --------
+    >>> import manifoldseq as ms
+    >>> ms.hooks.get_rule("medoid", estimator="lds-kmeans", parameter="mean")
+    Medoid()
+    """
+    try:
+        record = get_record(RuleSpec, name) if isinstance(name, str) else None
+    except UnknownName:
+        if missing_of_name(RuleSpec.kind, name):
+            raise
+        record = None
+    if record is not None and (record.estimator, record.parameter) == (estimator, parameter):
+        return record.factory()
+    rules = [(plugin, one) for plugin, one in records(RuleSpec.kind) if isinstance(one, RuleSpec)]
+    known = [asked_as(*one) for one in rules if (one[1].estimator, one[1].parameter) == (estimator, parameter)]
+    raise UnknownName(f"{parameter}={quoted(name)} is not known: choose {', '.join(map(repr, [*also, *known]))}")
 
 
 def _made(record: KernelSpec | SolverSpec, options: Mapping[str, Any]) -> Any:

@@ -335,6 +335,31 @@ class EstimatorSpec(Record):
 
 
 @dataclass(frozen=True)
+class RuleSpec(Record):
+    """A rule that a parameter of an estimator accepts by name: ``factory(**params) -> rule``.
+
+    ``estimator`` is the name of a registered estimator and ``parameter`` that of its parameter, such as the centres of
+    ``"lds-kmeans"`` (``"mean"``) or the atoms of ``"lds-dictionary"`` (``"method"``). The package of the estimator has
+    the base class of its rules. A rule that is a dataclass is saved in model files.
+    """
+
+    kind = "rules"
+    factory: Target
+    _: KW_ONLY
+    estimator: str
+    parameter: str
+    summary: str = ""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not self.parameter.isidentifier():
+            raise ValueError(
+                f"RuleSpec {self.name!r}: parameter must be the name of a parameter of the estimator, "
+                f"not {self.parameter!r}"
+            )
+
+
+@dataclass(frozen=True)
 class KernelSpec(Record):
     """A kernel: ``factory(**params) -> manifoldseq.kernels.Kernel``, which states its domain and its claims itself.
 

@@ -47,8 +47,8 @@ def save_model(model: Any, directory: FilePath) -> None:
     ----------
     model : estimator or Result
         An estimator of a registered class. Its parameters and fitted attributes may be numbers, strings, None, arrays,
-        and lists, tuples and dicts of these; registered kernels and solvers that are dataclasses; further, dataclasses
-        and fitted estimators whose classes it lists in its class attribute ``stored_types``.
+        and lists, tuples and dicts of these; registered kernels, solvers and rules that are dataclasses; further,
+        dataclasses and fitted estimators whose classes it lists in its class attribute ``stored_types``.
     directory : str or path-like
         Created if needed. Both files are written and synced under other names first, then renamed, ``model.json`` last:
         a full disk leaves a model that was there before, and Ctrl-C waits until both are.

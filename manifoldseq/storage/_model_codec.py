@@ -22,7 +22,7 @@ Types = Mapping[str, type]
 """The classes that may occur in a file, by name; they come from code, never from the file."""
 
 RESULT: Types = {"Result": Result}
-_REGISTERED: Mapping[str, type[Any]] = {"kernel": hooks.KernelSpec, "solver": hooks.SolverSpec}
+_REGISTERED: Mapping[str, type[Any]] = {"kernel": hooks.KernelSpec, "solver": hooks.SolverSpec, "rule": hooks.RuleSpec}
 """Kinds of records whose objects a file names, if these are dataclasses: their factory makes them again."""
 _MEASURED = {order + size: np.dtype(order + size) for order in "<>" for size in ("f2", "f4", "f8")}
 _TEXTS: Mapping[str, Any] = {"object": np.dtype(object), "string": np.dtypes.StringDType()}
@@ -97,7 +97,7 @@ class Encoder:
                     return {kind: entry.name, "plugin": plugin.name, "fields": settings}
             raise Outside(
                 f"{place} is a {name}, which a model file cannot hold: it holds numbers, strings, None, arrays, lists, "
-                "tuples, dicts, registered kernels and solvers that are dataclasses, and the classes that the "
+                "tuples, dicts, registered kernels, solvers and rules that are dataclasses, and the classes that the "
                 "estimator lists in stored_types"
             )
         if callable(getattr(value, "get_params", None)):
@@ -187,7 +187,7 @@ def decode(value: Any, arrays: Mapping[str, np.ndarray], types: Types) -> Any:
                 return cls(**_decoded(value["fields"], arrays, types))
             inner = {**types, **stored_types(cls)}
             return decode_estimator(cls, value, arrays, inner)
-        case "kernel" | "solver":
+        case "kernel" | "solver" | "rule":
             factory: Any = stored(_REGISTERED[tag], content, value.get("plugin", "")).factory
             return factory(**_decoded(value["fields"], arrays, types))
     raise ValueError(f"it has the unknown tag {quoted(tag)}")

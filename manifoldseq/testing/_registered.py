@@ -6,6 +6,7 @@ import inspect
 import tempfile
 import warnings
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from fnmatch import fnmatch
 from functools import partial
 from pathlib import Path
@@ -26,6 +27,13 @@ from ._model import check_model
 from ._points import same
 from ._report import Examination, Report, Verdict, unless
 from ._solver import check_solver, lacking
+
+_CHECKS = {
+    "sequences": check_sequence_estimator,
+    "views": check_multiview_estimator,
+    "bags": check_multiview_estimator,  # a bag may be one row
+}
+"""Checks of estimators by their input, where it is not rows."""
 
 
 class NotExercised(Exception):
@@ -77,12 +85,13 @@ def _report(record: Any, others: Sequence[hooks.Record]) -> Report:
             if needs := lacking(solver):
                 raise NotExercised(f"it needs {' and '.join(needs)}, which the problems of check_solver lack")
             return check_solver(solver)
-        case hooks.EstimatorSpec(input="sequences"):
-            return check_sequence_estimator(record.factory())
-        case hooks.EstimatorSpec(input="views" | "bags"):  # a bag may be one row
-            return check_multiview_estimator(record.factory())
         case hooks.EstimatorSpec():
-            return check_estimator(record.factory())
+            return _CHECKS.get(record.input, check_estimator)(record.factory())
+        case hooks.RuleSpec():
+            used = hooks.get_record(hooks.EstimatorSpec, record.estimator)
+            estimator = used.factory().set_params(**{record.parameter: record.factory()})
+            report = _CHECKS.get(used.input, check_estimator)(estimator)
+            return replace(report, subject=f"rule {record.name} of {record.estimator}")
         case hooks.PlotSpec():
             named = [one for one in others if isinstance(one, hooks.EstimatorSpec) and record.name in one.plots]
             return _plot(record, named)

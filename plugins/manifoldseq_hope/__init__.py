@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from .mixtures._hope import HOPE
     from .mixtures._noise import residual_energy
     from .mixtures._penalty import correlations, penalty, penalty_gradient
-    from .mixtures._penalty_sgd import PenaltySGD
     from .mixtures._spherical_kmeans import SphericalKMeans
     from .mixtures._without_hope import PCAMovMF, VonMisesFisherMixture
     from .networks._convolution_layer import HOPEConvolution
@@ -43,7 +42,6 @@ _HOMES = {
     "HOPENetworkClassifier": "networks._network",
     "HOPEStack": "networks._stack",
     "PCAMovMF": "mixtures._without_hope",
-    "PenaltySGD": "mixtures._penalty_sgd",
     "Ramp": "networks._schedule",
     "ReduceOnPlateau": "networks._schedule",
     "SphericalKMeans": "mixtures._spherical_kmeans",
@@ -77,7 +75,6 @@ __all__ = [
     "HOPENetworkClassifier",
     "HOPEStack",
     "PCAMovMF",
-    "PenaltySGD",
     "Ramp",
     "ReduceOnPlateau",
     "SphericalKMeans",

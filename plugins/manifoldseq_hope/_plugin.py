@@ -11,8 +11,8 @@ What is where, from the top down; rooms import from their own row and from those
 * `mixtures/`: the estimators `_hope`, `_without_hope` (`VonMisesFisherMixture`, `PCAMovMF`), `_spherical_kmeans`,
   what they share in `_projected`, `_sizes` (K and M); the models
   `_likelihood` and their `_projection_factors` (appendix A); the E-step in `_expectation` (one
-  sweep), `_noise` (L2), `_radius` (law of |z|), `_threshold` (39), `_seeding`; Algorithm 1 in `_penalty_sgd`,
-  `_penalty`; `_parameters` (of a model), `_dense` (a layer as arrays)
+  sweep), `_noise` (L2), `_radius` (law of |z|), `_threshold` (39), `_seeding`; `_penalty`
+  on correlated rows; `_parameters` (of a model), `_dense` (a layer as arrays)
 * `families/`: `_von_mises_fisher`, `_gaussian`, `_bessel`, `_laws` (`check_family`), `_family` (the record `Family`),
   `_rows` (checks of rows, unit length)
 """
@@ -136,17 +136,6 @@ def manifoldseq_estimators() -> Iterator[hooks.EstimatorSpec]:
         input="samples",
         plots=("hope-filters", "hope-correlations"),
         summary="Network of rectified layers behind orthonormal projections, trained with labels (needs torch)",
-    )
-
-
-@ms.hookimpl
-def manifoldseq_solvers() -> Iterator[hooks.SolverSpec]:
-    """Algorithm 1."""
-    yield hooks.SolverSpec(
-        "penalty-sgd",
-        factory="manifoldseq_hope.mixtures._penalty_sgd:PenaltySGD",
-        needs=("value_and_gradient", "terms"),
-        summary="Algorithm 1 of the HOPE paper: mini-batch gradient steps, renormalized; as printed or repaired",
     )
 
 

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from .clustering._selection import ClusteringChoice, choose_clustering, plot_choice
     from .clustering._settings import SettingsChoice
     from .clustering._spectral import LDSSpectralClustering
+    from .coding._atom_families import AtomFamily, AtomProblem
     from .coding._classifier import LDSClassifier
     from .coding._dictionary import LDSDictionaryLearning
     from .coding._lasso import sparse_codes
@@ -29,9 +30,10 @@ if TYPE_CHECKING:
     from .kernels._moments import MomentKernel
     from .kernels._projection import ProjectionKernel
     from .kernels._symmetric import SymmetricProjectionKernel
-    from .means._centre_rules import AlignMean, GrassMean, MDSMean
+    from .means._centre_rules import CentreRule, CentreTask
     from .means._common_problem import solve_common_problem
     from .means._span_compression import SpanCompression
+    from .systems._canonical_form import canonical_form
     from .systems._modes import Modes, modes
     from .systems._record import System, Systems
     from .systems._state_estimates import StateEstimates
@@ -42,13 +44,15 @@ if TYPE_CHECKING:
     from .videos._texture_files import VideoFiles, read_textures
 
 _HOMES = {
-    "AlignMean": "means._centre_rules",
+    "AtomFamily": "coding._atom_families",
+    "AtomProblem": "coding._atom_families",
     "BagOfSystems": "videos._pooling",
     "BinetCauchyKernel": "kernels._binet_cauchy",
     "Blocks": "videos._blocks",
+    "CentreRule": "means._centre_rules",
+    "CentreTask": "means._centre_rules",
     "Chi2Kernel": "kernels._histograms",
     "ClusteringChoice": "clustering._selection",
-    "GrassMean": "means._centre_rules",
     "GrassmannKernel": "kernels._grassmann",
     "LBPTOP": "videos._lbp",
     "LDSClassifier": "coding._classifier",
@@ -59,7 +63,6 @@ _HOMES = {
     "LDSNeighbors": "clustering._neighbors",
     "LDSSparseCoder": "coding._sparse_coder",
     "LDSSpectralClustering": "clustering._spectral",
-    "MDSMean": "means._centre_rules",
     "MartinKernel": "kernels._martin",
     "MartinRBFKernel": "kernels._martin",
     "Modes": "systems._modes",
@@ -74,6 +77,7 @@ _HOMES = {
     "Systems": "systems._record",
     "VideoBlocks": "videos._blocks",
     "VideoFiles": "videos._texture_files",
+    "canonical_form": "systems._canonical_form",
     "choose_clustering": "clustering._selection",
     "dynamic_textures": "videos._generated_textures",
     "hierarchical_batch": "coding._learning",
@@ -89,13 +93,15 @@ _HOMES = {
 
 __all__ = [
     "LBPTOP",
-    "AlignMean",
+    "AtomFamily",
+    "AtomProblem",
     "BagOfSystems",
     "BinetCauchyKernel",
     "Blocks",
+    "CentreRule",
+    "CentreTask",
     "Chi2Kernel",
     "ClusteringChoice",
-    "GrassMean",
     "GrassmannKernel",
     "LDSClassifier",
     "LDSDictionaryLearning",
@@ -105,7 +111,6 @@ __all__ = [
     "LDSNeighbors",
     "LDSSparseCoder",
     "LDSSpectralClustering",
-    "MDSMean",
     "MartinKernel",
     "MartinRBFKernel",
     "Modes",
@@ -120,6 +125,7 @@ __all__ = [
     "Systems",
     "VideoBlocks",
     "VideoFiles",
+    "canonical_form",
     "choose_clustering",
     "dynamic_textures",
     "hierarchical_batch",

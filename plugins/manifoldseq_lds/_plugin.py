@@ -13,8 +13,7 @@ What is where, from the top down; rooms import from their own row and from those
   ``n_states="auto"``), `_selection` (numbers of clusters)
 * `means/`: `_common_problem` (an objective for (11), (12), and its solution), `_stable_systems` (all stable systems as
   points [A; C], descent on many at once), `_best_datum`, `_span_compression`; the models `_mean` (``lds.mean``),
-  `_raw_mean` (``lds.mean-raw``), `_atom_problem` (``lds.atom``); `_centre_rules` (exact and canonical mean,
-  Algorithm 1, Align, MDS, Grass)
+  `_atom_problem` (``lds.atom``); `_centre_rules` (exact and canonical mean, medoid)
 * `kernels/`: `_projection`, `_martin`, `_binet_cauchy`, `_grassmann`, `_symmetric`, `_histograms` (chi-square),
   `_moments` (level and size);
   `_output_normal` (product matrices (6) and gradients through them), `_packed` (items as arrays),
@@ -137,13 +136,6 @@ def manifoldseq_models() -> Iterator[hooks.ModelSpec]:
         summary="The kernel mean (8) over all stable systems, output-normal [A; C]: what LDSKMeans takes by default",
         reference=_PAPER,
     )
-    yield hooks.ModelSpec(
-        "lds.mean-raw",
-        build="manifoldseq_lds.means._raw_mean:build",
-        example="manifoldseq_lds.systems._record:example",
-        summary="The kernel mean (8) in raw coordinates (A, C), for comparison with lds.mean",
-        reference=_PAPER,
-    )
 
 
 @ms.hookimpl
@@ -206,6 +198,23 @@ def manifoldseq_estimators() -> Iterator[hooks.EstimatorSpec]:
         factory="manifoldseq_lds.videos._pooling:PyramidPooling",
         summary="Largest sparse codes of the blocks of a sequence or video in the cells of a pyramid",
     )
+
+
+@ms.hookimpl
+def manifoldseq_rules() -> Iterator[hooks.RuleSpec]:
+    """The centres that `LDSKMeans` accepts by name."""
+    for name, factory, summary in (
+        ("exact", "ExactMean", "The system of least mean squared distance (8), among all stable systems"),
+        ("canonical", "CanonicalMean", "The same within the bound of (12)"),
+        ("medoid", "Medoid", "The member nearest to the others"),
+    ):
+        yield hooks.RuleSpec(
+            name,
+            f"manifoldseq_lds.means._centre_rules:{factory}",
+            estimator="lds-kmeans",
+            parameter="mean",
+            summary=summary,
+        )
 
 
 @ms.hookimpl

@@ -2,10 +2,12 @@
 
 What is where; rooms, one per paper, do not know each other:
 
-* `lds/`: `_figure1`, `_figure2`, `_table1`, and `_data`, what they measure on
+* `lds/`: `_figure1`, `_figure2`, `_table1`, and `_data`, what they measure on; what they compare with:
+  `_centre_baselines` (Algorithm 1 at fixed rates, MDS, Align, Grass), `_atom_baselines` (Grass-L, LDSST),
+  `_observability` (subspaces of a few steps), `_raw_mean` (the model ``lds.mean-raw``)
 * `hope/`: `_table1`, `_tables2_to_4` (and Figures 4 and 5), `_correlation_figures`, `_table5`, `_table6`; `_digits`
-  (MNIST as bytes), `_linear_svm`; of speech `_phone_decoder`, `_filter_bank`, `_phone_corpus` (generated), `_phones`,
-  `_timit`, `_audio` (NIST SPHERE, RIFF)
+  (MNIST as bytes), `_linear_svm`; `_penalty_sgd` (Algorithm 1); of speech `_phone_decoder`, `_filter_bank`,
+  `_phone_corpus` (generated), `_phones`, `_timit`, `_audio` (NIST SPHERE, RIFF)
 * `mpcca/`: `_fusion_tables`, `_fusion` (ways to fuse), `_digit_descriptors`
 * `hierarchical/`: `_storage_table`, `_peers` (faiss, principal components), `_generated_paths`, `_runs` (real ones)
 """
@@ -18,6 +20,59 @@ from manifoldseq import hooks
 _LDS = "Huang et al., Efficient optimization for linear dynamical systems, NIPS 2017"
 _HOPE = "Zhang, Jiang, Hybrid Orthogonal Projection and Estimation (HOPE)"
 _MPCCA = "Supplementary material of paper 2012 (multi-view super vector), 2013"
+
+
+@ms.hookimpl
+def manifoldseq_models() -> Iterator[hooks.ModelSpec]:
+    """The mean of systems in other coordinates."""
+    yield hooks.ModelSpec(
+        "lds.mean-raw",
+        build="manifoldseq_papers.lds._raw_mean:build",
+        example="manifoldseq_papers.lds._raw_mean:example",
+        summary="The kernel mean (8) in raw coordinates (A, C), for comparison with lds.mean",
+        reference=_LDS,
+    )
+
+
+@ms.hookimpl
+def manifoldseq_rules() -> Iterator[hooks.RuleSpec]:
+    """The centre rules and the families of atoms that the paper on dynamical systems compares its own with."""
+    for name, factory, summary in (
+        ("printed", "FixedSteps", "Five steps of Algorithm 1 at the fixed rates .1 (Lambda, V) and 1 (U) on (8)"),
+        ("toolbox", "toolbox_steps", "The same as the authors' toolbox takes them, on half of (8)"),
+        ("align", "AlignMean", "The average of the members in aligned state bases (Afsari et al., 2012)"),
+        ("mds", "MDSMean", "The member nearest to the mean of an embedding (Ravichandran et al., 2013)"),
+        ("grass", "GrassMean", "The system of the mean observability subspace (Turaga et al., 2011)"),
+    ):
+        yield hooks.RuleSpec(
+            name,
+            f"manifoldseq_papers.lds._centre_baselines:{factory}",
+            estimator="lds-kmeans",
+            parameter="mean",
+            summary=summary,
+        )
+    for name, factory, summary in (
+        ("grassmann", "GrassmannAtoms", "Subspaces of a few steps of observability, Grass-L (Harandi et al., 2015)"),
+        ("symmetric", "SymmetricAtoms", "Systems with symmetric transition matrices, LDSST (Huang et al., 2016)"),
+    ):
+        yield hooks.RuleSpec(
+            name,
+            f"manifoldseq_papers.lds._atom_baselines:{factory}",
+            estimator="lds-dictionary",
+            parameter="method",
+            summary=summary,
+        )
+
+
+@ms.hookimpl
+def manifoldseq_solvers() -> Iterator[hooks.SolverSpec]:
+    """Algorithm 1 of HOPE."""
+    yield hooks.SolverSpec(
+        "penalty-sgd",
+        factory="manifoldseq_papers.hope._penalty_sgd:PenaltySGD",
+        needs=("value_and_gradient", "terms"),
+        summary="Algorithm 1 of the HOPE paper: mini-batch gradient steps, renormalized; as printed or repaired",
+    )
 
 
 @ms.hookimpl

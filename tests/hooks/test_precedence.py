@@ -30,6 +30,7 @@ F = math.hypot
 RECORDS: dict[str, Callable[[str, str], hooks.Record]] = {
     "models": lambda name, who: hooks.ModelSpec(name, build=F, summary=who),
     "estimators": lambda name, who: hooks.EstimatorSpec(name, F, summary=who),
+    "rules": lambda name, who: hooks.RuleSpec(name, F, estimator="lds-kmeans", parameter="mean", summary=who),
     "kernels": lambda name, who: hooks.KernelSpec(name, F, summary=who),
     "domains": lambda name, who: hooks.DomainSpec(name, F, F, F, summary=who),
     "manifolds": lambda name, who: hooks.ManifoldSpec(name, F, F, summary=who),

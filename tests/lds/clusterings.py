@@ -1,11 +1,23 @@
 """Systems, sequences and kernels that the tests of clustering share."""
 
+from dataclasses import dataclass
+
 import numpy as np
 from scipy.linalg import subspace_angles
 
-from manifoldseq_lds import Systems
+from manifoldseq_lds import CentreRule, Systems
 
 CLASSES = 3
+
+
+@dataclass(frozen=True)
+class FirstMember(CentreRule):
+    """A rule that knows systems (A, C) only."""
+
+    on_AC_only = True
+
+    def __call__(self, task, centre, rows, inner):
+        return task.point(int(rows[0])), 0.0
 
 
 def generated(N=30, m=8, n=3, noise=0.15, seed=0):

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from manifoldseq_lds import Systems
+from manifoldseq_lds import AtomProblem, Systems
 
 
 def clustered(N=24, m=6, n=2, clusters=3, noise=0.3, seed=0):
@@ -40,3 +40,14 @@ def oscillations(N=18, seed=0, T=40):
         + 0.1 * rng.standard_normal((T, 4))
         for i in range(N)
     ]
+
+
+def atom_problem(family, systems, J=3, r=1, seed=0):
+    """The problem of atom r, with the codes it comes from."""
+    rng = np.random.default_rng(seed)
+    atoms, packed = family.chosen(systems[:J]), family.pack(systems)
+    Z = rng.standard_normal((J, len(systems)))
+    overlap = Z @ Z.T / len(systems)
+    gamma = np.where(np.arange(J) == r, 0.0, overlap[r])
+    made = AtomProblem(packed, -Z[r] / len(systems), family.pack_atoms(atoms), gamma, overlap[r, r] / 2)
+    return made, atoms, Z

@@ -1,15 +1,14 @@
-"""Updates of one atom: the gradient of (10), Algorithm 1 as printed, and the two baselines."""
+"""Updates of one atom: the gradient of (10), and Algorithm 1 as printed."""
 
 import tracemalloc
 
 import numpy as np
 import pytest
-from lds.sparse_problems import clustered
-from scipy.linalg import subspace_angles
+from lds.sparse_problems import atom_problem, clustered
 
 import manifoldseq as ms
 from manifoldseq_lds import LDSDictionaryLearning, LDSSparseCoder, Systems
-from manifoldseq_lds.coding._atom_families import AtomProblem, GrassmannAtoms, SymmetricAtoms, SystemAtoms, weighted
+from manifoldseq_lds.coding._atom_families import SystemAtoms, weighted
 from manifoldseq_lds.coding._lasso import objective
 from manifoldseq_lds.systems._canonical_form import canonical_form
 
@@ -30,17 +29,6 @@ def unbounded(a, b):
     return anp.sum(products * products) + anp.sum(anp.dot(a[1], a[0]) * anp.dot(b[1], b[0])) ** 2
 
 
-def problem(family, systems, J=3, r=1, seed=0):
-    """The problem of atom r, with the codes it comes from."""
-    rng = np.random.default_rng(seed)
-    atoms, packed = family.chosen(systems[:J]), family.pack(systems)
-    Z = rng.standard_normal((J, len(systems)))
-    overlap = Z @ Z.T / len(systems)
-    gamma = np.where(np.arange(J) == r, 0.0, overlap[r])
-    made = AtomProblem(packed, -Z[r] / len(systems), family.pack_atoms(atoms), gamma, overlap[r, r] / 2)
-    return made, atoms, Z
-
-
 def mean_error(family, atoms, packed, Z):
     """The first part of (9) at given codes."""
     D = family.pack_atoms(atoms)
@@ -51,7 +39,7 @@ def mean_error(family, atoms, packed, Z):
 def test_the_gradient_of_an_atom_is_half_of_that_of_the_error(kernel):
     """(10) is half of what (9) says of one atom, for kernels with and without constant diagonal."""
     family, systems = system_atoms(kernel), clustered(8)
-    made, atoms, Z = problem(family, systems)
+    made, atoms, Z = atom_problem(family, systems)
     point = tuple(leaf[1] for leaf in atoms)
     _, gradient = weighted(family.kernel, made, point)
     direction = family.manifold.random_tangent(point, np.random.default_rng(1))
@@ -68,7 +56,7 @@ def test_the_gradient_of_an_atom_is_half_of_that_of_the_error(kernel):
 def test_one_step_is_algorithm_1_as_printed():
     """(16), (17) with dense inverses and (18), with a gradient by central differences."""
     family, systems = system_atoms(), clustered(8)
-    made, atoms, _ = problem(family, systems)
+    made, atoms, _ = atom_problem(family, systems)
     point = tuple(leaf[1] for leaf in atoms)
 
     def value(lam, V, U):  # U leaves the Stiefel manifold: pack says what k is there
@@ -144,73 +132,7 @@ def test_memory_of_an_update_is_linear_in_the_outputs():
 
 def test_lbfgs_never_raises_the_error():
     family, systems = system_atoms(solver="lbfgs", inner=5), clustered()
-    made, atoms, _ = problem(family, systems)
+    made, atoms, _ = atom_problem(family, systems)
     point = tuple(leaf[1] for leaf in atoms)
     new, _ = family.updated(point, made, 1.0)
     assert weighted(family.kernel, made, new)[0] < weighted(family.kernel, made, point)[0]
-
-
-def test_grassmann_kernel_is_that_of_principal_angles():
-    systems, family = clustered(4), GrassmannAtoms(3)
-    packed = family.pack(systems)
-    stacked = [np.vstack([C, C @ A, C @ A @ A]) for A, C in systems]
-    expected = [[np.sum(np.cos(subspace_angles(a, b)) ** 2) for b in stacked] for a in stacked]
-    np.testing.assert_allclose(family.cross(packed, packed), expected, atol=1e-10)
-
-
-def test_grassmann_atom_is_the_minimizer():
-    """The smallest eigenvalues: no other subspace has a smaller objective."""
-    systems, family = clustered(12), GrassmannAtoms(2)
-    made, atoms, _ = problem(family, systems)
-    new, _ = family.updated((atoms[0][1],), made, 1.0)
-
-    def value(basis):
-        return (
-            family.cross(basis[None], made.packed) @ made.beta + family.cross(basis[None], made.others) @ made.gamma
-        )[0]
-
-    rng = np.random.default_rng(0)
-    others = [np.linalg.qr(rng.standard_normal((12, 2)))[0].T for _ in range(200)]
-    near = [np.linalg.qr((new[0] + 1e-3 * rng.standard_normal(new[0].shape)).T)[0].T for _ in range(50)]
-    np.testing.assert_allclose(new[0] @ new[0].T, np.eye(2), atol=1e-12)
-    assert value(new[0]) <= min(value(basis) for basis in [*others, *near, atoms[0][1]])
-
-
-def test_symmetric_kernel_is_the_projection_kernel_of_symmetric_systems():
-    systems, family = clustered(5), SymmetricAtoms()
-    packed = family.pack(systems)
-    symmetric = Systems((systems.A + systems.A.swapaxes(1, 2)) / 2, systems.C)
-    kernel = ms.get_kernel("projection")
-    P = kernel.pack(symmetric)
-    np.testing.assert_allclose(family.cross(packed, packed), kernel.cross(P, P), atol=1e-10)
-
-
-def test_symmetric_atom_improves_and_keeps_orthonormal_columns():
-    systems, family = clustered(20), SymmetricAtoms()
-    made, atoms, _ = problem(family, systems)
-    old = tuple(leaf[1] for leaf in atoms)
-    (a, Ct), _ = family.updated(old, made, 1.0)
-
-    def value(a, Ct):
-        P = family.pack_atoms((a[None], Ct[None]))
-        return (family.cross(P, made.packed) @ made.beta + family.cross(P, made.others) @ made.gamma)[0]
-
-    np.testing.assert_allclose(Ct @ Ct.T, np.eye(2), atol=1e-12)
-    assert np.abs(a).max() < 1
-    assert value(a, Ct) < value(*old)
-
-
-def test_symmetric_eigenvalue_steps_down_the_sum_over_data():
-    """One state: the eigenvalue tanh(1.25 s) after a step in s down the slope of the objective times N."""
-    systems, family = clustered(20, n=1), SymmetricAtoms(rate=0.01)
-    made, atoms, _ = problem(family, systems)
-    (a, Ct), _ = family.updated(tuple(leaf[1] for leaf in atoms), made, 1.0)
-
-    def total(s):
-        P = family.pack_atoms((np.tanh([[1.25 * s]]), Ct[None]))
-        return 20 * (family.cross(P, made.packed) @ made.beta + family.cross(P, made.others) @ made.gamma)[0]
-
-    s = np.arctanh(atoms[0][1, 0]) / 1.25
-    expected = s - 0.01 * (total(s + 1e-6) - total(s - 1e-6)) / 2e-6
-    assert abs(expected - s) > 1e-3
-    assert np.arctanh(a[0]) / 1.25 == pytest.approx(expected, abs=1e-8)

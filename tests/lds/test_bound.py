@@ -172,11 +172,6 @@ def test_models_say_what_the_bound_costs_at_their_start():
         problem.initializers["current"](problem, None)
 
 
-def test_raw_coordinates_have_no_bound_of_singular_values():
-    result = ms.minimize(ms.get_model("lds.mean-raw").problem(copies()))
-    assert result.fun == pytest.approx(-4, abs=1e-9)
-
-
 @pytest.mark.parametrize("init", ["random", "medoid", "k-means"])
 def test_an_atom_is_not_worse_than_the_datum_it_began_as(init):
     """One atom for equal systems: its code is 1 - alpha / 4 and the objective alpha - alpha^2 / 8."""

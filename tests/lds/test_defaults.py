@@ -29,7 +29,6 @@ ESTIMATORS = {
     "kernel matrix": LDSKernelMatrix(),
     "sparse coder": LDSSparseCoder(random_state=0),
     "dictionary": LDSDictionaryLearning(max_iter=3, random_state=0),
-    "dictionary of subspaces": LDSDictionaryLearning(method="grassmann", max_iter=3, random_state=0),
     "svm": LDSClassifier(),
     "nearest": LDSClassifier("nearest"),
     "residual": LDSClassifier("residual"),
@@ -82,7 +81,7 @@ def test_default_sizes_are_what_channels_and_lengths_allow(channels):
         )
 
 
-@pytest.mark.parametrize("model", ["lds.mean", "lds.atom", "lds.mean-raw"])
+@pytest.mark.parametrize("model", ["lds.mean", "lds.atom"])
 def test_models_take_one_channel(model):
     problem = ms.get_model(model).problem(waves(1))
     assert np.isfinite(ms.minimize(problem, stop=ms.MaxIterations(2)).fun)

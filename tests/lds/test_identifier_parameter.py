@@ -35,7 +35,7 @@ MADE = {
     BagOfSystems: {"n_clusters": 2, "window": 15, "max_iter": 2, "random_state": 0},
     PyramidPooling: {"n_atoms": 2, "window": 15, "max_iter": 2, "random_state": 0},
 }
-MODELS = ("lds.mean", "lds.atom", "lds.mean-raw")
+MODELS = ("lds.mean", "lds.atom")
 CURE = r"sequence 1 has NaN at t={}, channel 1: remove or fill it, or let LDSIdentifier\(missing='smooth'\) fill it"
 SETTINGS = {"center": False, "scale": False, "delay": 2, "stabilizer": "clip"}
 every = pytest.mark.parametrize("cls", MADE, ids=lambda cls: cls.__name__)

@@ -172,7 +172,7 @@ def test_bags_are_compared_with_the_settings_that_were_chosen(data, settings, ch
     assert not hasattr(model, "choice_") and not hasattr(model, "moment_weights_")
 
 
-@parametrize("method", ["lbfgs", "grassmann"], fast=1)
+@pytest.mark.parametrize("method", ["lbfgs", "papers:grassmann"])
 def test_pyramids_are_coded_with_the_settings_that_were_chosen(method, tmp_path):
     X, settings = sines(), {"method": method, "max_iter": 2, "random_state": 0}
     model = PyramidPooling(4, levels=(1,), **settings).fit(X)

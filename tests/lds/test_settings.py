@@ -10,6 +10,7 @@ import matplotlib.pyplot as plt
 import numpy as np
 import pytest
 from helpers import parametrize
+from lds.clusterings import FirstMember
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.base import clone
 from sklearn.metrics import adjusted_rand_score
@@ -136,8 +137,8 @@ def test_what_is_given_is_kept() -> None:
     assert adjusted_rand_score(explicit.labels_, np.arange(24) % 2) == 1.0
     with pytest.raises(ValueError, match="moments='most' is not known: choose 'auto', 'none', 'level', 'size' or 'bo"):
         LDSKMeans(2, moments="most").fit(X)
-    with pytest.raises(ValueError, match="mean='printed' is not defined with moments='size'"):
-        LDSKMeans(2, n_states=2, identifier=stacked, moments="size", mean="printed").fit(X)
+    with pytest.raises(ValueError, match=r"mean=FirstMember\(\) is not defined with moments='size'"):
+        LDSKMeans(2, n_states=2, identifier=stacked, moments="size", mean=FirstMember()).fit(X)
 
 
 @pytest.mark.slow

@@ -81,7 +81,7 @@ class HOPE(ProjectedMixture):
     solver : str
         ``"online-em"``: mini-batch EM with running statistics. ``"em"``: full-batch EM, which never lowers the
         likelihood. Or the name of a solver of `manifoldseq.minimize`, such as ``"sgd"``, ``"adam"``, ``"lbfgs"`` or
-        ``"penalty-sgd"``, Algorithm 1.
+        ``"papers:penalty-sgd"``, Algorithm 1, of the distribution manifoldseq-papers.
     solver_options : dict, optional
         Of a named solver.
     batch_size : int

@@ -1,11 +1,8 @@
-"""The penalty on correlated rows (15)-(18), and ways to make rows orthonormal."""
+"""The penalty on correlated rows (15)-(18)."""
 
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-
-import manifoldseq as ms
 
 from ..families._family import Array
 
@@ -21,7 +18,8 @@ def correlations(U: Array) -> Array:
     >>> correlations([[1.0, 0.0], [3.0, 4.0]]).round(3).tolist()
     [[1.0, 0.6], [0.6, 1.0]]
     """
-    unit = unit_rows(_directed(U))
+    U = _directed(U)
+    unit = U / np.linalg.norm(U, axis=1, keepdims=True)
     return np.abs(unit @ unit.T)
 
 
@@ -68,37 +66,3 @@ def _directed(U: Any) -> Array:
     if len(zero):
         raise ValueError(f"row {zero[0]} of U is all zeros: it has no direction, and no correlation with the others")
     return U
-
-
-def gram_schmidt(U: Array) -> Array:
-    """Return the rows made orthonormal one after the other, twice (Kahan: twice is enough)."""
-    found = np.array(U, dtype=np.float64)
-    for i in range(len(found)):
-        for _ in range(2):
-            found[i] -= found[:i].T @ (found[:i] @ found[i])
-        found[i] /= np.linalg.norm(found[i])
-    return found
-
-
-def qr(U: Array) -> Array:
-    """Return the orthonormal factor of U' = QR with positive diagonal of R, as rows."""
-    Q, R = np.linalg.qr(U.T)
-    return (Q * np.where(np.diagonal(R) < 0, -1.0, 1.0)).T
-
-
-def polar(U: Array) -> Array:
-    """Return the nearest matrix with orthonormal rows."""
-    return ms.linalg.polar(U.T).T
-
-
-def unit_rows(U: Array) -> Array:
-    """Return the rows divided by their lengths (36): not orthogonal, what the penalty is there for."""
-    return U / np.linalg.norm(U, axis=1, keepdims=True)
-
-
-ORTHOGONALITY: dict[str, Callable[[Array], Array]] = {
-    "penalty": unit_rows,
-    "gram-schmidt": gram_schmidt,
-    "qr": qr,
-    "polar": polar,
-}

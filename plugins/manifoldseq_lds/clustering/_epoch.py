@@ -15,8 +15,8 @@ from manifoldseq.execution import cached_property, map_ordered
 from ..kernels._moments import MomentKernel, PackedMoments
 from ..means import _stable_systems as stable
 from ..means._best_datum import best_datum
-from ..means._centre_rules import CanonicalMean, ExactMean, descended
-from ..means._common_problem import BOUND_ADVICE, COSTLY, beyond, own_weight, points_of, whole_point
+from ..means._centre_rules import CanonicalMean, CentreRule, ExactMean, descended
+from ..means._common_problem import BOUND_ADVICE, COSTLY, beyond, common_objective, own_weight, points_of, whole_point
 from ..means._mean import medoid_row
 from ..systems._record import Systems, replaced, to_item
 
@@ -67,8 +67,7 @@ class Clustering:
     systems : Systems
         With exactly the fields that the kernel's items have.
     n_clusters : int
-    rule : callable
-        ``rule(task, centre, rows, inner) -> (centre, evaluations)``, see `means/_centre_rules`.
+    rule : CentreRule
     solver : str or solver
         For the exact mean.
     inner_iter : int
@@ -83,7 +82,7 @@ class Clustering:
     manifold: Any
     systems: Systems
     n_clusters: int
-    rule: Any
+    rule: CentreRule
     solver: Any
     inner_iter: int
     packed: Any
@@ -377,15 +376,22 @@ class Clustering:
         """Return the row of the member with the least sum of squared distances to the members."""
         return int(rows[medoid_row(self.kernel, self.packed[rows])])
 
-    @cached_property
-    def martin(self) -> Any:
-        """The Martin kernel."""
-        return ms.get_kernel("martin")
+    def objective(self, rows: Labels, beta: Array) -> ms.Objective:
+        """Return ``sum_i beta_i k(S, S_i)`` over some systems as an objective of points S."""
+        return common_objective(self.kernel, self.packed[rows], beta)
+
+    def packed_by(self, kernel: str) -> tuple[Any, Any]:
+        """Return another registered kernel of (A, C), and the systems as it packs them; both are kept."""
+        if kernel not in self._packed_by:
+            other = ms.get_kernel(kernel)
+            packed = other.pack(Systems.trusted({"A": self.systems.A, "C": self.systems.C}))
+            self._packed_by[kernel] = other, packed
+        return self._packed_by[kernel]
 
     @cached_property
-    def martin_packed(self) -> Any:
-        """The systems as the Martin kernel packs them."""
-        return self.martin.pack(Systems.trusted({"A": self.systems.A, "C": self.systems.C}))
+    def _packed_by(self) -> dict[str, tuple[Any, Any]]:
+        """The results of `packed_by` by the name of the kernel."""
+        return {}
 
     def _points(self, rows: Any) -> Point:
         return self.canonical(self.systems[np.asarray(rows)])

@@ -35,16 +35,7 @@ from ..identification._sequence_input import (
 )
 from ..kernels._moments import fitted_kernel, keep_moment_weights
 from ..kernels._resolved import check_kernel
-from ..means._centre_rules import (
-    AlignMean,
-    CanonicalMean,
-    ExactMean,
-    FixedSteps,
-    GrassMean,
-    MDSMean,
-    Medoid,
-    resolved_rule,
-)
+from ..means._centre_rules import CanonicalMean, resolved_rule
 from ..means._common_problem import beyond, items_of, points_of
 from ..systems._record import Systems
 from ._epoch import RACE, Clustering, absorbed, distances
@@ -152,18 +143,16 @@ class LDSKMeans(Chosen, ClassNamePrefixFeaturesOutMixin, TransformerMixin, Clust
         What counts beside the dynamics: the mean of each channel (``"level"``), its standard deviation (``"size"``), or
         both. The kernel is then a `MomentKernel`, whose widths are learned in `fit`, and a centre has moments of its
         own, ``systems_.moments``. ``"auto"``: chosen with the states where ``n_states="auto"``, else ``"none"``.
-    mean : {"exact", "canonical", "printed", "toolbox", "align", "mds", "grass", "medoid"}, or an object
+    mean : str or CentreRule
+        A rule of the centre by its registered name, or as an object.
         ``"exact"``: descent over all stable systems, which are points ``[A; C]`` with orthonormal columns
         (output-normal form), all centres at once. It goes on from the last centre, or from the medoid of the members
         where that is better (of more than 2000 sequences, the best of 40 members), and never raises the objective.
         Kernels that are no function of the observability subspace alone have ``"canonical"`` instead.
-        ``"canonical"``: descent on the paper's problem (12), with singular values of A up to `bound`. ``"printed"``:
-        five steps of Algorithm 1 at the fixed rates .1 (Lambda, V) and 1 (U) on (8), Lambda clipped at .99.
-        ``"toolbox"``: the same as the authors' toolbox takes them, on -(1/N) sum k, all of Lambda rescaled to at most
-        .999. Both may raise the objective. ``"medoid"``: the member nearest to the others. The baselines of the paper,
-        which do not descend on the objective: ``"align"``, ``"mds"`` and ``"grass"``, see `AlignMean`, `MDSMean` and
-        `GrassMean`, which may be passed as objects. ``"printed"``, ``"toolbox"``, ``"align"`` and ``"grass"`` ask for a
-        kernel on (A, C).
+        ``"canonical"``: descent on the paper's problem (12), with singular values of A up to `bound`. ``"medoid"``: the
+        member nearest to the others. The distribution manifoldseq-papers has the baselines of the paper, such as
+        ``"papers:align"``, and a plugin can register rules of its own (`manifoldseq.hooks.RuleSpec`). Other rules than
+        ``"exact"`` and ``"canonical"`` may raise the objective.
     solver : str or solver
         Solver of the exact and the canonical mean. ``"auto"``: L-BFGS, of the exact mean on all centres at once
         (`ms.solvers.LBFGS`).
@@ -254,18 +243,7 @@ class LDSKMeans(Chosen, ClassNamePrefixFeaturesOutMixin, TransformerMixin, Clust
     [0, 0]
     """
 
-    stored_types = (
-        *SequenceEstimator.stored_types,
-        ClusteringChoice,
-        SettingsChoice,
-        AlignMean,
-        CanonicalMean,
-        ExactMean,
-        FixedSteps,
-        GrassMean,
-        MDSMean,
-        Medoid,
-    )
+    stored_types = (*SequenceEstimator.stored_types, ClusteringChoice, SettingsChoice)
 
     def __init__(
         self,
@@ -275,7 +253,7 @@ class LDSKMeans(Chosen, ClassNamePrefixFeaturesOutMixin, TransformerMixin, Clust
         identifier: LDSIdentifier | None = None,
         kernel: Any = "projection",
         moments: str = "auto",
-        mean: str = "exact",
+        mean: Any = "exact",
         solver: Any = "auto",
         inner_iter: int = 4,
         init: Any = "k-means++",

@@ -1,20 +1,20 @@
-"""Atoms of a dictionary: systems under a kernel (10), (11), and the two families that the paper compares them with."""
+"""Atoms of a dictionary: the base of their families, and systems under a kernel (10), (11)."""
 
 from __future__ import annotations
 
+import warnings
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.linalg import eigh
 
 import manifoldseq as ms
 
 from ..clustering._epoch import as_systems, chosen
 from ..means import _stable_systems as stable
-from ..means._centre_rules import observability_bases
 from ..means._common_problem import beyond, items_of, items_on
 from ..systems._canonical_form import canonical_form
 from ..systems._record import Systems
@@ -33,6 +33,7 @@ class AtomProblem:
     Parameters
     ----------
     packed : packed data
+        Of the N data that the atom is used by, or of all.
     beta : array of shape (N,)
         ``-z_ir / N`` of (10).
     others : packed atoms
@@ -49,44 +50,61 @@ class AtomProblem:
     own: float
 
 
-class AtomFamily(Protocol):
-    """What learning asks of a kind of atoms; J atoms are stacked arrays."""
+class AtomFamily(ABC):
+    """Base of the kinds of atoms: what ``LDSDictionaryLearning(method=...)`` accepts, by name or as an object.
 
+    A family compares systems by a kernel of its own. J atoms are a tuple of arrays with J rows each; one atom is the
+    same without the leading axis. Packed data know their length and can be indexed by rows. A family that is a frozen
+    dataclass is saved with the model. Register its class by `manifoldseq.hooks.RuleSpec` with
+    ``estimator="lds-dictionary", parameter="method"``.
+
+    Examples
+    --------
+    >>> import manifoldseq as ms
+    >>> family = ms.hooks.get_rule("papers:symmetric", estimator="lds-dictionary", parameter="method")
+    >>> isinstance(family, AtomFamily)
+    True
+    """
+
+    @abstractmethod
     def pack(self, systems: Systems) -> Any:
-        """Return data as the family compares them."""
-        ...
+        """Return N systems as the family compares them."""
 
+    @abstractmethod
     def chosen(self, systems: Systems) -> Leaves:
         """Return atoms that equal systems."""
-        ...
 
-    def pack_atoms(self, atoms: Leaves) -> Any:
-        """Return atoms as the family compares them."""
-        ...
+    @abstractmethod
+    def systems(self, atoms: Leaves) -> Systems:
+        """Return the systems that atoms are, or the nearest ones."""
 
+    @abstractmethod
     def cross(self, P: Any, Q: Any) -> Array:
-        """Return the kernel matrix of two packed sets."""
-        ...
+        """Return the kernel matrix of two packed sets, (J, N)."""
 
+    @abstractmethod
     def diag(self, P: Any) -> Array:
-        """Return k(x, x) of a packed set."""
-        ...
+        """Return k(x, x) of a packed set, (N,)."""
 
+    @abstractmethod
     def updated(self, atom: Leaves, problem: AtomProblem, scale: float) -> tuple[Leaves, float]:
         """Return a better atom, and the evaluations spent; `scale` multiplies step sizes."""
-        ...
+
+    def pack_atoms(self, atoms: Leaves) -> Any:
+        """Return atoms as the family compares them: as it packs the systems that they are."""
+        return self.pack(self.systems(atoms))
 
     def within(self, atoms: Leaves) -> Leaves | None:
         """Return where updates of atoms begin, if some atoms are none that an update can find; else None."""
-        ...
+        return None
 
     def better(self, atom: Leaves, other: Leaves, problem: AtomProblem) -> Leaves:
-        """Return the one of two atoms with the lower objective."""
-        ...
+        """Return the one of two atoms with the lower objective; used where `within` returns atoms."""
+        return atom
 
 
 @dataclass(frozen=True)
-class SystemAtoms:
+class SystemAtoms(AtomFamily):
     """Linear dynamical systems on the canonical manifold, under any kernel.
 
     Parameters
@@ -118,8 +136,8 @@ class SystemAtoms:
             return near
         return chosen(beyond(self.manifold, whole), whole, near)
 
-    def pack_atoms(self, atoms: Leaves) -> Any:
-        return self.kernel.pack(as_systems(atoms))
+    def systems(self, atoms: Leaves) -> Systems:
+        return as_systems(atoms)
 
     def cross(self, P: Any, Q: Any) -> Array:
         return self.kernel.cross(P, Q)
@@ -161,7 +179,7 @@ def weighted(kernel: Any, problem: AtomProblem, point: Leaves) -> tuple[float, L
 
 
 @dataclass(frozen=True)
-class StableAtoms:
+class StableAtoms(AtomFamily):
     """All stable systems, as points ``[A; C]`` with orthonormal columns, under a kernel of observability subspaces.
 
     Parameters
@@ -187,6 +205,16 @@ class StableAtoms:
     def pack_atoms(self, atoms: Leaves) -> Any:
         return self.kernel.pack_points(atoms[0])
 
+    def systems(self, atoms: Leaves) -> Systems:
+        systems, deficient = stable.orthonormal(atoms[0])
+        if deficient.any():
+            warnings.warn(
+                f"the outputs C of atoms {np.flatnonzero(deficient).tolist()} have lost a rank, so that no "
+                f"equivalent system has orthonormal outputs: systems_ holds near ones; choose fewer states",
+                stacklevel=5,
+            )
+        return systems
+
     def cross(self, P: Any, Q: Any) -> Array:
         return self.kernel.cross(P, Q)
 
@@ -201,12 +229,6 @@ class StableAtoms:
             with_others, problem.packed, problem.beta, [(0, N)], atom[0][None], self.inner_iter, steps=steps
         )
         return (point,), spent / N
-
-    def within(self, atoms: Leaves) -> Leaves | None:
-        return None
-
-    def better(self, atom: Leaves, other: Leaves, problem: AtomProblem) -> Leaves:
-        return atom
 
 
 @dataclass(frozen=True)
@@ -227,132 +249,3 @@ class _WithOthers:
         everyone = [(0, len(self.others))] * len(points)
         more, more_gradients = self.kernel.weighted_groups(points, self.others, self.gamma, everyone)
         return values + more, gradients + more_gradients
-
-
-@dataclass(frozen=True)
-class GrassmannAtoms:
-    """Subspaces of n_steps-step observability: Grass-L of Harandi et al. (2015), as the paper compares it.
-
-    The kernel of two orthonormal bases is ``norm(O1' O2)^2``; an atom is spanned by the n eigenvectors of
-    ``sum_i beta_i O_i O_i' + sum_j gamma_j D_j D_j'`` with the smallest eigenvalues, its exact minimizer. Data and
-    atoms are arrays (N, n, n_steps m) of transposed bases.
-    """
-
-    n_steps: int = 3
-
-    def pack(self, systems: Systems) -> Array:
-        return np.ascontiguousarray(observability_bases(systems.A, systems.C, self.n_steps).swapaxes(1, 2))
-
-    def chosen(self, systems: Systems) -> Leaves:
-        return (self.pack(systems),)
-
-    def pack_atoms(self, atoms: Leaves) -> Array:
-        return atoms[0]
-
-    def cross(self, P: Array, Q: Array) -> Array:
-        (J, n, size), N = P.shape, len(Q)
-        products = P.reshape(J * n, size) @ Q.reshape(N * n, size).T
-        return np.einsum("janb,janb->jn", *2 * (products.reshape(J, n, N, n),))
-
-    def diag(self, P: Array) -> Array:
-        return np.full(len(P), float(P.shape[1]))
-
-    def within(self, atoms: Leaves) -> Leaves | None:
-        return None
-
-    def better(self, atom: Leaves, other: Leaves, problem: AtomProblem) -> Leaves:
-        return atom
-
-    def updated(self, atom: Leaves, problem: AtomProblem, scale: float) -> tuple[Leaves, float]:
-        n, size = atom[0].shape
-        # the objective is tr(O' S O) with S = sum_i beta_i O_i O_i' + sum_j gamma_j D_j D_j', (L m, L m): its least
-        # eigenvectors are the minimizer
-        S = sum(
-            _weighted_gram(bases.reshape(-1, size), np.repeat(weights, n))
-            for bases, weights in ((problem.packed, problem.beta), (problem.others, problem.gamma))
-        )
-        smallest = eigh(S, subset_by_index=(0, n - 1))[1]
-        return (np.ascontiguousarray(smallest.T),), 1.0
-
-
-@dataclass(frozen=True)
-class SymmetricSystems:
-    """N systems with symmetric transition matrices, in their eigenbasis: eigenvalues a (N, n), outputs Ct (N, n, m)."""
-
-    a: Array
-    Ct: Array
-
-    def __len__(self) -> int:
-        return len(self.a)
-
-    def __getitem__(self, rows: Any) -> SymmetricSystems:
-        return SymmetricSystems(self.a[rows], self.Ct[rows])
-
-
-@dataclass(frozen=True)
-class SymmetricAtoms:
-    """Systems with symmetric transition matrices: LDSST of Huang et al. (2016), as the paper compares it.
-
-    Of a datum's transition matrix the symmetric part is used. Columns of C and eigenvalues are updated one at a time:
-    the column is the eigenvector with the smallest eigenvalue of the weighted kernel matrix on the complement of the
-    other columns, the eigenvalue takes a gradient step in the variable s of the soft normalization ``tanh(1.25 s)``.
-    """
-
-    rate: float = 1e-4
-
-    def pack(self, systems: Systems) -> SymmetricSystems:
-        a, W = np.linalg.eigh((systems.A + systems.A.swapaxes(1, 2)) / 2)
-        return SymmetricSystems(np.clip(a, -0.999, 0.999), np.ascontiguousarray((systems.C @ W).swapaxes(1, 2)))
-
-    def chosen(self, systems: Systems) -> Leaves:
-        packed = self.pack(systems)
-        return packed.a, packed.Ct
-
-    def pack_atoms(self, atoms: Leaves) -> SymmetricSystems:
-        return SymmetricSystems(*atoms)
-
-    def cross(self, P: SymmetricSystems, Q: SymmetricSystems) -> Array:
-        (J, n, m), N = P.Ct.shape, len(Q)
-        squares = (P.Ct.reshape(J * n, m) @ Q.Ct.reshape(N * n, m).T).reshape(J, n, N, n) ** 2
-        weights = _symmetric_weights(P.a[:, :, None, None], Q.a)
-        return np.einsum("janb,janb->jn", squares, weights)
-
-    def diag(self, P: SymmetricSystems) -> Array:
-        return np.full(len(P), float(P.a.shape[1]))
-
-    def within(self, atoms: Leaves) -> Leaves | None:
-        return None
-
-    def better(self, atom: Leaves, other: Leaves, problem: AtomProblem) -> Leaves:
-        return atom
-
-    def updated(self, atom: Leaves, problem: AtomProblem, scale: float) -> tuple[Leaves, float]:
-        a, Ct = atom[0].copy(), atom[1].copy()
-        n, m = Ct.shape
-        sets = ((problem.packed, problem.beta), (problem.others, problem.gamma))
-        b = np.concatenate([part.a for part, _ in sets])
-        beta = np.concatenate([weights for _, weights in sets])[:, None]
-        outputs = np.concatenate([part.Ct.reshape(-1, m) for part, _ in sets])
-        for k in range(n):
-            # column k: the eigenvector of least eigenvalue of sum w c c' across the other columns, (m - n + 1) square
-            weights = (beta * _symmetric_weights(a[k], b)).ravel()
-            others = np.delete(Ct, k, axis=0).T
-            free = np.linalg.qr(others, mode="complete")[0][:, n - 1 :]
-            M = free.T @ _weighted_gram(outputs, weights) @ free
-            Ct[k] = free @ eigh(M, subset_by_index=(0, 0))[1][:, 0]
-            # eigenvalue k: d/da (1 - a²)(1 - b²)/(1 - ab)² = 2 (1 - b²)(b - a)/(1 - ab)³, chained with a = tanh(1.25 s)
-            squares = ((outputs @ Ct[k]) ** 2).reshape(b.shape)
-            slope = float(np.sum(beta * squares * 2 * (1 - b**2) * (b - a[k]) / (1 - a[k] * b) ** 3))
-            s = np.arctanh(a[k]) / 1.25 - scale * self.rate * len(problem.beta) * slope * 1.25 * (1 - a[k] ** 2)
-            a[k] = np.clip(np.tanh(1.25 * s), -0.999, 0.999)
-        return (a, Ct), 1.0
-
-
-def _symmetric_weights(a: Any, b: Array) -> Array:
-    """Return the factor of ``(c_i' c_j)^2`` in the kernel of two systems with real eigenvalues a and b."""
-    return (1 - a**2) * (1 - b**2) / (1 - a * b) ** 2
-
-
-def _weighted_gram(rows: Array, weights: Array) -> Array:
-    """Return ``sum_i w_i x_i x_i'``."""
-    return rows.T @ (weights[:, None] * rows)

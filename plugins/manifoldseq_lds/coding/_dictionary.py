@@ -2,7 +2,6 @@
 
 import warnings
 from collections.abc import Sequence
-from copy import copy
 from numbers import Integral, Real
 from pathlib import Path
 from typing import Any, Self
@@ -26,7 +25,7 @@ from manifoldseq.estimators import (
 )
 from manifoldseq.execution import one_blas_thread
 
-from ..clustering._epoch import SAME, as_systems
+from ..clustering._epoch import SAME
 from ..clustering._settings import SettingsChoice, settled
 from ..identification._identifier import LDSIdentifier, check_bound
 from ..identification._sequence_input import IDENTIFICATION, SequenceEstimator, learned_systems, new_systems, remember
@@ -34,13 +33,23 @@ from ..kernels._resolved import check_kernel, resolved_kernel
 from ..means import _stable_systems as stable
 from ..means._common_problem import BOUND_ADVICE, COSTLY
 from ..systems._record import Systems
-from ._atom_families import AtomFamily, GrassmannAtoms, Leaves, StableAtoms, SymmetricAtoms, SystemAtoms
+from ._atom_families import AtomFamily, Leaves, StableAtoms, SystemAtoms
 from ._initial_atoms import INITS, starting_systems
 from ._learning import Batches, Coding, Learning, coding
 
 Array = NDArray[np.floating[Any]]
 
-METHODS = ("lbfgs", "canonical", "pgd", "grassmann", "symmetric")
+METHODS = ("lbfgs", "canonical", "pgd")
+
+
+def _registered_family(method: Any) -> AtomFamily | None:
+    """Return the family of atoms that is an object or registered; None for one of `METHODS`."""
+    if isinstance(method, AtomFamily) or method in METHODS:
+        return method if isinstance(method, AtomFamily) else None
+    family = ms.hooks.get_rule(method, estimator="lds-dictionary", parameter="method", also=METHODS)
+    if not isinstance(family, AtomFamily):
+        raise ValueError(f"method={method!r} is a {type(family).__name__}: derive it from manifoldseq_lds.AtomFamily")
+    return family
 
 
 def _check_rates(name: str, value: Any) -> None:
@@ -60,12 +69,11 @@ _RULES = {
     "n_atoms": check_whole,
     "kernel": check_kernel,
     "alpha": check_positive,
-    "method": (check_choice, METHODS),
+    "method": lambda _, value: _registered_family(value),
     "step_size": _check_rates,
     "halve_every": (check_optional, check_whole),
     "inner_iter": check_whole,
     "batch_size": (check_optional, lambda _, value: _batch_size(value)),
-    "n_steps": check_whole,
     "init": _check_init,
 }
 
@@ -93,13 +101,13 @@ class LDSDictionaryLearning(ClassNamePrefixFeaturesOutMixin, TransformerMixin, S
     alpha : float
         The sparsity factor lambda of (9), with kernel values as they are. (The authors' toolbox minimizes half the
         squared distance plus ``.1 |z|_1``, which is alpha=0.2.)
-    method : {"lbfgs", "canonical", "pgd", "grassmann", "symmetric"}
+    method : {"lbfgs", "canonical", "pgd"}, or a registered name or AtomFamily
         ``"lbfgs"``: descent on (10) by L-BFGS over all stable systems, for kernels that are functions of the
         observability subspace alone; the objective never rises. ``"canonical"``: the same on the paper's problem (12);
         of other kernels ``"lbfgs"`` is this. ``"pgd"``: Algorithm 1 at fixed rates, with
-        all data or mini-batches. ``"grassmann"``: the baseline Grass-L, atoms are subspaces of `n_steps`-step
-        observability. ``"symmetric"``: the baseline LDSST, systems with symmetric transition matrices. The last two
-        have kernels of their own, and use all data.
+        all data or mini-batches. A registered family of atoms (`manifoldseq.hooks.RuleSpec`) has a kernel of its own
+        and uses all data: the distribution manifoldseq-papers has the baselines of the paper, ``"papers:grassmann"``
+        (Grass-L) and ``"papers:symmetric"`` (LDSST).
     step_size : (float, float, float)
         Rates of ``"pgd"`` for Lambda, V and U.
     halve_every : int or None
@@ -109,8 +117,6 @@ class LDSDictionaryLearning(ClassNamePrefixFeaturesOutMixin, TransformerMixin, S
     batch_size : int, (int, int) or None
         Data per update of ``"pgd"``; None takes all. A pair (20, 4) takes 20 random groups and 4 random data of each,
         and asks for `groups` in `fit`.
-    n_steps : int
-        Steps of observability for ``"grassmann"``.
     init : {"random", "medoid", "k-means"} or Systems
         ``"random"``: data; ``"medoid"``: medoids of random groups of data; ``"k-means"``: centres of `LDSKMeans` after
         five epochs; or the atoms themselves, then `n_init` is one.
@@ -127,9 +133,9 @@ class LDSDictionaryLearning(ClassNamePrefixFeaturesOutMixin, TransformerMixin, S
     Attributes
     ----------
     systems_ : Systems
-        The atoms; absent for ``"grassmann"``.
-    subspaces_ : ndarray of shape (n_atoms, n_states, n_steps m)
-        The atoms of ``"grassmann"``: transposed orthonormal bases.
+        The atoms; of a registered family, the systems that it gives for them.
+    atoms_ : tuple of ndarray
+        The atoms of a registered family as it represents them; absent otherwise.
     objective_ : float
         The objective (9) of the data: of all in the end, or, with mini-batches, of each batch before its update.
     n_iter_ : int
@@ -155,8 +161,7 @@ class LDSDictionaryLearning(ClassNamePrefixFeaturesOutMixin, TransformerMixin, S
     References
     ----------
     Huang, Harandi, Zhang, Fan, Sun, Huang: Efficient optimization for linear dynamical systems with applications to
-    clustering and sparse coding, NIPS 2017, equations (9)-(18), Algorithm 1. ``"grassmann"``: Harandi et al., IJCV
-    2015. ``"symmetric"``: Huang et al., CVPR 2016.
+    clustering and sparse coding, NIPS 2017, equations (9)-(18), Algorithm 1.
 
     Examples
     --------
@@ -179,12 +184,11 @@ class LDSDictionaryLearning(ClassNamePrefixFeaturesOutMixin, TransformerMixin, S
         kernel: Any = "projection",
         bound: float = 0.99,
         alpha: float = 0.1,
-        method: str = "lbfgs",
+        method: Any = "lbfgs",
         step_size: Sequence[float] = (0.1, 0.1, 1.0),
         halve_every: int | None = 10,
         inner_iter: int = 1,
         batch_size: Any = None,
-        n_steps: int = 3,
         init: Any = "random",
         n_init: int = 1,
         max_iter: int = 20,
@@ -204,7 +208,6 @@ class LDSDictionaryLearning(ClassNamePrefixFeaturesOutMixin, TransformerMixin, S
         self.halve_every = halve_every
         self.inner_iter = inner_iter
         self.batch_size = batch_size
-        self.n_steps = n_steps
         self.init = init
         self.n_init = n_init
         self.max_iter = max_iter
@@ -274,7 +277,7 @@ class LDSDictionaryLearning(ClassNamePrefixFeaturesOutMixin, TransformerMixin, S
                 checkpoint=checkpoint,
                 resume=resume,
             )
-        self._keep(best.state["x"])
+        self._keep(learning.family, best.state["x"])
         self.objective_ = best.measures.fun
         self.n_iter_ = best.nit
         self.history_ = best.history
@@ -303,19 +306,20 @@ class LDSDictionaryLearning(ClassNamePrefixFeaturesOutMixin, TransformerMixin, S
         """
         check_parameters(self, _RULES)
         begun = hasattr(self, "objective_")
-        if begun and (J := len(self.systems_ if hasattr(self, "systems_") else self.subspaces_)) != self.n_atoms:
+        if begun and (J := len(self.systems_)) != self.n_atoms:
             raise ValueError(f"n_atoms={self.n_atoms} but the dictionary has {J} atoms: fit from new")
-        systems, identifier = (self._new_systems(X), None) if begun else learned_systems(settled(self, X), X)
+        systems, identifier = (new_systems(self, X), None) if begun else learned_systems(settled(self, X), X)
         with one_blas_thread():
             learning = self._learning(systems, solver="pgd")
             if begun:
-                atoms = learning.family.chosen(self.systems_) if hasattr(self, "systems_") else (self.subspaces_,)
+                kept = _registered_family(self.method) is not None and hasattr(self, "atoms_")
+                atoms = self.atoms_ if kept else learning.family.chosen(self.systems_)
             else:
                 self._check_data(systems, None)
                 atoms = self._first_atoms(learning, random_generator(self.random_state))
             made = learning.coded(atoms, None) if begun else learning.first_coding(atoms)
             atoms, *_ = learning.update(atoms, learning.packed, made.codes, 1.0)
-        self._keep(atoms)
+        self._keep(learning.family, atoms)
         self.objective_ = made.mean
         if not begun:
             remember(self, systems, identifier)
@@ -354,11 +358,12 @@ class LDSDictionaryLearning(ClassNamePrefixFeaturesOutMixin, TransformerMixin, S
             )
 
     def _coding(self, X: Any) -> Coding:
-        check_is_fitted(self, "subspaces_" if self.method == "grassmann" else "systems_")
-        systems = self._new_systems(X)
+        registered = _registered_family(self.method) is not None
+        check_is_fitted(self, "atoms_" if registered else "systems_")
+        systems = new_systems(self, X)
         with one_blas_thread():
             family = self._family(systems.n_outputs, systems.n_states)
-            packed_atoms = self.subspaces_ if self.method == "grassmann" else family.pack(self.systems_)
+            packed_atoms = family.pack_atoms(self.atoms_) if registered else family.pack(self.systems_)
             packed = family.pack(systems)
             return coding(family, packed_atoms, packed, family.diag(packed), self.alpha)
 
@@ -373,10 +378,9 @@ class LDSDictionaryLearning(ClassNamePrefixFeaturesOutMixin, TransformerMixin, S
 
     def _family(self, n_outputs: int, n_states: int, solver: str | None = None) -> AtomFamily:
         """Return the kind of atoms that `method` learns."""
-        if self.method == "grassmann":
-            return GrassmannAtoms(self.n_steps)
-        if self.method == "symmetric":
-            return SymmetricAtoms()
+        registered = _registered_family(self.method)
+        if registered is not None:
+            return registered
         kernel = resolved_kernel(self.kernel)
         if self.method == "lbfgs" and stable.covers(kernel):
             return StableAtoms(kernel, self.inner_iter, None if solver is None else float(self.step_size[0]))
@@ -398,33 +402,12 @@ class LDSDictionaryLearning(ClassNamePrefixFeaturesOutMixin, TransformerMixin, S
             starting_systems(self.init, self.n_atoms, learning.systems, family, learning.packed, **settings)
         )
 
-    def _keep(self, atoms: Leaves) -> None:
-        self.__dict__.pop("systems_", None)
-        self.__dict__.pop("subspaces_", None)
-        if self.method == "grassmann":
-            self.subspaces_ = atoms[0]
-        elif self.method == "symmetric":
-            a, Ct = atoms
-            self.systems_ = Systems(a[:, :, None] * np.eye(a.shape[1]), Ct.swapaxes(1, 2))
-        elif len(atoms) != 1:
-            self.systems_ = as_systems(atoms)
-        else:
-            (points,) = atoms
-            self.systems_, deficient = stable.orthonormal(points)
-            if deficient.any():
-                warnings.warn(
-                    f"the outputs C of atoms {np.flatnonzero(deficient).tolist()} have lost a rank, so that no "
-                    f"equivalent system has orthonormal outputs: systems_ holds near ones; choose fewer states",
-                    stacklevel=4,
-                )
-
-    def _new_systems(self, X: Any) -> Systems:
-        if hasattr(self, "systems_"):
-            return new_systems(self, X)
-        J, n, size = self.subspaces_.shape
-        like = copy(self)  # systems of the size that the subspaces are of
-        like.systems_ = Systems.trusted({"A": np.zeros((J, n, n)), "C": np.zeros((J, size // self.n_steps, n))})
-        return new_systems(like, X)
+    def _keep(self, family: AtomFamily, atoms: Leaves) -> None:
+        """Keep the atoms as systems, and those of a registered family as they are."""
+        self.systems_ = family.systems(atoms)
+        self.__dict__.pop("atoms_", None)
+        if _registered_family(self.method) is not None:
+            self.atoms_ = atoms
 
     def _check_data(self, systems: Systems, groups: ArrayLike | None) -> None:
         N, J = len(systems), self.n_atoms

@@ -31,7 +31,7 @@ _LEAST_WINDOW = 2
 _RULES: dict[str, Any] = dict.fromkeys(("window", "stride", "max_blocks"), (check_optional, check_whole))
 _LEARNED = (
     "systems_",
-    "subspaces_",
+    "atoms_",
     "objective_",
     "mean_kernel_value_",
     "choice_",
@@ -197,7 +197,7 @@ class PyramidPooling(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Sequence
     Attributes
     ----------
     systems_ : Systems
-        The atoms; or ``subspaces_``, for ``method="grassmann"``.
+        The atoms; of a registered family also ``atoms_``, see `LDSDictionaryLearning`.
     objective_ : float
         The objective (9) of the blocks that were learned from.
     window_, stride_ : int
@@ -235,7 +235,7 @@ class PyramidPooling(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Sequence
         kernel: Any = "projection",
         bound: float = 0.99,
         alpha: float = 0.1,
-        method: str = "lbfgs",
+        method: Any = "lbfgs",
         step_size: Sequence[float] = (0.1, 0.1, 1.0),
         halve_every: int | None = 10,
         inner_iter: int = 1,

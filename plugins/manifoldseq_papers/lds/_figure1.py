@@ -15,8 +15,9 @@ from tqdm import tqdm
 import manifoldseq as ms
 from manifoldseq.estimators import check_whole
 from manifoldseq.execution import one_blas_thread
-from manifoldseq_lds import AlignMean, LDSIdentifier, LDSKMeans, Systems, dynamic_textures, read_textures
+from manifoldseq_lds import LDSIdentifier, LDSKMeans, Systems, dynamic_textures, read_textures
 
+from ._centre_baselines import AlignMean
 from ._data import LAYOUTS, texture_systems
 
 Row = dict[str, Any]
@@ -106,8 +107,8 @@ def figure1(
     store = _Results(Path(folder), settings, resume)
     methods = {
         OURS: {"mean": "exact"},
-        PGD: {"mean": "toolbox", "bound": 0.999},
-        MDS: {"mean": "mds", "kernel": "martin-rbf"},
+        PGD: {"mean": "papers:toolbox", "bound": 0.999},
+        MDS: {"mean": "papers:mds", "kernel": "martin-rbf"},
     }
     methods |= {f"{ALIGN}, rate {rate:g}": {"mean": AlignMean(rate=rate)} for rate in rates}
     names = list(sets) if data is None else [Path(data).name]

@@ -23,6 +23,7 @@ from manifoldseq_lds import (
     read_textures,
 )
 
+from ._atom_baselines import GrassmannAtoms
 from ._data import recorded, texture_systems
 
 Array = NDArray[np.float64]
@@ -31,8 +32,8 @@ DATASETS = ("japanese-vowels", "basic-motions", "dynamic-textures")
 METHODS: dict[str, dict[str, Any]] = {
     "PGD-full": {"method": "pgd"},
     "PGD-128": {"method": "pgd", "batch_size": 128},
-    "LDSST": {"method": "symmetric"},
-    "Grass-3": {"method": "grassmann", "n_steps": 3},
+    "LDSST": {"method": "papers:symmetric"},
+    "Grass-3": {"method": "papers:grassmann"},
     "ours (L-BFGS)": {"method": "canonical", "inner_iter": 3},
 }
 _METRICS = {
@@ -220,9 +221,9 @@ def _curve(
 
 def _kernel(settings: dict[str, Any], kernel: Any) -> Any:
     """Return the kernel that a method compares systems with."""
-    if settings["method"] == "grassmann":
-        return ms.get_kernel("grassmann", n_steps=settings["n_steps"])
-    if settings["method"] == "symmetric":
+    if settings["method"] == "papers:grassmann":
+        return ms.get_kernel("grassmann", n_steps=GrassmannAtoms().n_steps)
+    if settings["method"] == "papers:symmetric":
         return ms.get_kernel("symmetric-projection")
     return ms.get_kernel(kernel) if isinstance(kernel, str) else kernel
 

@@ -23,14 +23,14 @@ Array = NDArray[np.floating[Any]]
 
 DATASETS = ("japanese-vowels", "basic-motions", "dynamic-textures")
 BAGS: dict[str, dict[str, Any]] = {
-    "MDS + BoS": {"mean": "mds"},
-    "Align + BoS": {"mean": "align"},
-    "PGD + BoS": {"mean": "toolbox"},
+    "MDS + BoS": {"mean": "papers:mds"},
+    "Align + BoS": {"mean": "papers:align"},
+    "PGD + BoS": {"mean": "papers:toolbox"},
     "ours + BoS": {"mean": "exact"},
 }
 PYRAMIDS: dict[str, dict[str, Any]] = {
-    "Grass-3 + STPM": {"method": "grassmann"},
-    "LDSST + STPM": {"method": "symmetric"},
+    "Grass-3 + STPM": {"method": "papers:grassmann"},
+    "LDSST + STPM": {"method": "papers:symmetric"},
     "PGD + STPM": {"method": "pgd", "batch_size": (20, 4), "step_size": (0.5, 0.5, 5.0)},
     "ours + STPM": {"method": "canonical", "inner_iter": 3},
 }

@@ -1,16 +1,53 @@
 """Algorithm 1 as a solver: stochastic gradient ascent that renormalizes, as printed and repaired."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 import manifoldseq as ms
 from manifoldseq.estimators import check_choice, check_number
+from manifoldseq_hope import penalty, penalty_gradient
 
-from ._penalty import ORTHOGONALITY, penalty, penalty_gradient
-
+Array = NDArray[np.floating[Any]]
 State = dict[str, Any]
+
+
+def gram_schmidt(U: Array) -> Array:
+    """Return the rows made orthonormal one after the other, twice (Kahan: twice is enough)."""
+    found = np.array(U, dtype=np.float64)
+    for i in range(len(found)):
+        for _ in range(2):
+            found[i] -= found[:i].T @ (found[:i] @ found[i])
+        found[i] /= np.linalg.norm(found[i])
+    return found
+
+
+def qr(U: Array) -> Array:
+    """Return the orthonormal factor of U' = QR with positive diagonal of R, as rows."""
+    Q, R = np.linalg.qr(U.T)
+    return (Q * np.where(np.diagonal(R) < 0, -1.0, 1.0)).T
+
+
+def polar(U: Array) -> Array:
+    """Return the nearest matrix with orthonormal rows."""
+    return ms.linalg.polar(U.T).T
+
+
+def unit_rows(U: Array) -> Array:
+    """Return the rows divided by their lengths (36): not orthogonal, what the penalty is there for."""
+    return U / np.linalg.norm(U, axis=1, keepdims=True)
+
+
+ORTHOGONALITY: dict[str, Callable[[Array], Array]] = {
+    "penalty": unit_rows,
+    "gram-schmidt": gram_schmidt,
+    "qr": qr,
+    "polar": polar,
+}
+"""What may be done to rows after a step."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -50,7 +87,7 @@ class PenaltySGD(ms.solvers.Stochastic):
     >>> X = ms.get_model("hope.movmf").example(np.random.default_rng(0))
     >>> problem = ms.get_model("hope.movmf").problem(X, n_components=3, n_latent=2, noise_variance=0.1)
     >>> options = {"step_size": 0.05, "orthogonality": "qr", "batch_size": 50}
-    >>> result = ms.minimize(problem, solver="penalty-sgd", options=options, stop=ms.MaxIterations(200), seed=0)
+    >>> result = ms.minimize(problem, solver="papers:penalty-sgd", options=options, stop=ms.MaxIterations(200), seed=0)
     >>> bool(result.fun < result.history["fun"][0])
     True
     """

@@ -10,11 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 import manifoldseq as ms
-
-from ..identification._identifier import LDSIdentifier, check_bound
-from ..kernels._resolved import resolved_kernel
-from ._common_problem import BestDatum, common_problem, items_on, own_weight, whole_point
-from ._mean import identified
+from manifoldseq_lds import LDSIdentifier, canonical_form
 
 Array = NDArray[np.floating[Any]]
 Point = tuple[Array, ...]
@@ -118,21 +114,18 @@ def build(
     >>> -2 <= result.fun <= -1.9
     True
     """
-    kernel = resolved_kernel(kernel)
-    check_bound("bound", bound)
-    systems = identified(data, n_states, identifier)
-    n, N = systems.n_states, len(systems)
-    canonical = kernel.manifold(systems.n_outputs, n, bound)
-    items = items_on(canonical, systems)
-    packed = kernel.pack(items)
-    beta, own = np.full(N, -2 / N), own_weight(kernel, 1.0)
-    manifold = ms.manifolds.Product(
-        StableMatrices(n, bound), *canonical.factors[2:], names=("A", "C", *canonical.names[3:])
+    problem = ms.get_model("lds.mean").problem(
+        data, kernel=kernel, n_states=n_states, identifier=identifier, bound=bound
     )
-    medoid = partial(_raw_medoid, BestDatum(kernel, items, packed, beta, own))
-    starts = {"medoid": medoid, "random": partial(_raw_random, canonical)}
-    inner = common_problem(kernel, systems, beta, own, bound).objective
-    return ms.Problem(manifold, _raw_objective(inner), starts)
+    canonical: Any = problem.manifold
+    manifold = ms.manifolds.Product(
+        StableMatrices(canonical.shape[0][0], bound), *canonical.factors[2:], names=("A", "C", *canonical.names[3:])
+    )
+    starts = {
+        "medoid": partial(_raw_medoid, problem.initializers["medoid"]),
+        "random": partial(_raw_random, canonical),
+    }
+    return ms.Problem(manifold, _raw_objective(problem.objective), starts)
 
 
 def _raw_objective(inner: ms.Objective) -> ms.Objective:
@@ -166,10 +159,17 @@ def _raw(point: Point) -> Point:
     return (lam[:, None] * V, *rest)
 
 
-def _raw_medoid(best: BestDatum, problem: ms.Problem, rng: Any) -> Point:
-    """Return the medoid: singular values have no bound here."""
-    return problem.manifold.nearest(_raw(whole_point(best.systems, best.row()[0])))
+def _raw_medoid(best: Any, problem: ms.Problem, rng: Any) -> Point:
+    """Return the medoid, which the initializer of the canonical problem knows: singular values have no bound here."""
+    medoid = best.systems[[best.row()[0]]]
+    form = canonical_form(medoid.A, medoid.C, medoid.x1)
+    return problem.manifold.nearest(_raw(tuple(leaf[0] for leaf in form)))
 
 
 def _raw_random(canonical: Any, problem: ms.Problem, rng: np.random.Generator) -> Point:
     return _raw(canonical.random_point(rng))
+
+
+def example(rng: np.random.Generator) -> Any:
+    """Return systems to try the model on: those of the domain."""
+    return ms.hooks.get_domain("lds").example(rng)
