@@ -9,7 +9,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from numbers import Integral, Real
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 
@@ -366,14 +366,18 @@ class PredictedDecrease(StoppingRule):
         return True
 
     def may_end(self, many: RunSoFar) -> Any:
-        now: Any = many.current
+        now, before = cast(Any, many.current), cast(Any, many.previous)
         with np.errstate(all="ignore"):
-            way = now.grad_norm / now.curvature
+            rounding = now.grad_norm <= 100 * many.eps * now.egrad_norm
+            if before is None:
+                return rounding
+            way, change = now.grad_norm / now.curvature, abs(now.fun - before.fun)
             level, most = self._within(now, many.eps, 1)
-            small = (now.curvature > 0) & ((0.5 * now.grad_norm * way <= level) | (way <= most))
-            small = small | (now.grad_norm <= 100 * many.eps * now.egrad_norm)
-            none = ROUNDING * many.eps * abs(now.fun)
-            return small if many.previous is None else small | (abs(now.fun - many.previous.fun) <= none)
+            small = (0.5 * now.grad_norm * way <= level) | (way <= most)
+            a, b = before.curvature, now.curvature
+            steady = (0 < a) & (a <= 100 * b) & (0 < b) & (b <= 100 * a)
+            settled = (now.step_size <= 0.01 * now.scale) | (change <= 1e-3 * abs(now.fun))
+            return (small & steady & settled) | rounding | (change <= ROUNDING * many.eps * abs(now.fun))
 
     def check(self, so_far: RunSoFar) -> Status | None:
         """Return CONVERGED, ROUNDING_LEVEL or STALLED, or None while the objective can decrease."""

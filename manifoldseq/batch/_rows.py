@@ -218,12 +218,14 @@ class RowRun:
         return self.settled(self.kept(state, better=True), trials, max(lengths))
 
     def problem(self, which: np.ndarray, trials: np.ndarray) -> RowProblem:
+        """Return some rows as a problem."""
         return RowProblem(self.manifold, self.oracle, which, trials)
 
     def problem_of(self, number: int, trials: np.ndarray) -> Problem:
+        """Return one row as a problem by itself."""
         return self.problem(np.array([number]), trials).one(0)
 
-    def kept(self, state: State, better: bool, rows: State | None = None, alone: Any = None) -> State:
+    def kept(self, state: State, better: bool, rows: Any = None, alone: Any = None) -> State:
         """Return the state with the points of rows and of others as their best ones; only those lower, if asked for."""
         rows, alone = state["rows"] if rows is None else rows, state["alone"] if alone is None else alone
         some = rows["recent"][:, -1, 0] < state["fun"][rows["which"]] if better else np.ones(rows["which"].size, bool)
@@ -303,6 +305,7 @@ class RowRun:
         return state, self.whole(state, step_size, float(trials.sum()))
 
     def asked(self, so_far: RunSoFar) -> tuple[Status | None, RunSoFar]:
+        """Return the status that the rule or the last step gives, and the run."""
         return self.rule.check(so_far) or so_far.current.status, so_far
 
     def ends(self, state: State, one: State, trials: np.ndarray) -> Status | None:
@@ -335,7 +338,8 @@ class RowRun:
         some = [k for k, so_far in enumerate(runs) if needs_confirmation(found[k], so_far.current.status)]
         if some and self.rule.looks_ahead:
             look = Look(*np.array([look_ahead(self.rule, runs[k]) for k in some]).T)
-            measures = self.algorithm.confirm(*ROWS.take(some, problem, solver), _columns(recent[some]), look)
+            rows, at = ROWS.take(some, problem, solver)
+            measures = self.algorithm.confirm(rows, at, _columns(recent[some]), look)
             recent[some, -1] = _Now.of(measures)
             for k in some:
                 now = _Now(*recent[k, -1].tolist()).measures()
@@ -345,7 +349,8 @@ class RowRun:
         some = [k for k, status in enumerate(found) if status is not None and status.success]
         if some:
             now = _columns(recent[some])[-1]
-            slopes = np.asarray(self.algorithm.unclaimed_slope(*ROWS.take(some, problem, solver), now))
+            rows, at = ROWS.take(some, problem, solver)
+            slopes = np.asarray(self.algorithm.unclaimed_slope(rows, at, now))
             for k in np.flatnonzero(slopes).tolist():
                 found[some[k]] = Status.NO_DECREASE
         return found
