@@ -1,240 +1,49 @@
 """Records of the core's own manifolds, solvers and readers; targets are strings, so that listing imports no code."""
 
-from typing import Any
-
 from . import hooks
 from .hooks._lookup import add_core
 
 
-def _stiefel(rng: Any) -> Any:
-    from .manifolds import Stiefel
-
-    return Stiefel(7, 3)
-
-
-def _canonical(rng: Any) -> Any:
-    from .manifolds import Stiefel
-
-    return Stiefel(7, 3, metric="canonical")
-
-
-def _orthogonal(rng: Any) -> Any:
-    from .manifolds import Orthogonal
-
-    return Orthogonal(4)
-
-
-def _euclidean(rng: Any) -> Any:
-    from .manifolds import Euclidean
-
-    return Euclidean(3, 2)
-
-
-def _grassmann(rng: Any) -> Any:
-    from .manifolds import Grassmann
-
-    return Grassmann(7, 3)
-
-
-def _special_orthogonal(rng: Any) -> Any:
-    from .manifolds import SpecialOrthogonal
-
-    return SpecialOrthogonal(4)
-
-
-def _sphere(rng: Any) -> Any:
-    from .manifolds import Sphere
-
-    return Sphere(5)
-
-
-def _oblique(rng: Any) -> Any:
-    from .manifolds import Oblique
-
-    return Oblique(4, 3)
-
-
-def _simplex(rng: Any) -> Any:
-    from .manifolds import Simplex
-
-    return Simplex(3, 4)
-
-
-def _positive(rng: Any) -> Any:
-    from .manifolds import Positive
-
-    return Positive(5)
-
-
-def _positive_definite(rng: Any) -> Any:
-    from .manifolds import SymmetricPositiveDefinite
-
-    return SymmetricPositiveDefinite(3)
-
-
-def _log_euclidean(rng: Any) -> Any:
-    from .manifolds import SymmetricPositiveDefinite
-
-    return SymmetricPositiveDefinite(3, metric="log-euclidean")
-
-
-def _bures_wasserstein(rng: Any) -> Any:
-    from .manifolds import SymmetricPositiveDefinite
-
-    return SymmetricPositiveDefinite(3, metric="bures-wasserstein")
-
-
-def _open_box(rng: Any) -> Any:
-    from .manifolds import OpenBox
-
-    return OpenBox(5)
-
-
-def _bounded_diagonal(rng: Any) -> Any:
-    from .manifolds import BoundedDiagonal
-
-    return BoundedDiagonal(5)
-
-
-def _product(rng: Any) -> Any:
-    from .manifolds import Euclidean, Product, Stiefel
-
-    return Product(Stiefel(5, 2), Euclidean(3))
-
-
-def _power(rng: Any) -> Any:
-    from .manifolds import SpecialOrthogonal
-
-    return SpecialOrthogonal(3) ** 4
-
-
-def _special_euclidean(rng: Any) -> Any:
-    from .manifolds import SpecialEuclidean
-
-    return SpecialEuclidean(3)
-
-
-def _hyperbolic(rng: Any) -> Any:
-    from .manifolds import Hyperbolic
-
-    return Hyperbolic(3)
-
-
-def _generalized_stiefel(rng: Any) -> Any:
-    from .manifolds import GeneralizedStiefel
-
-    A = rng.standard_normal((6, 9))
-    return GeneralizedStiefel(A @ A.T, 2)
-
-
-def _frozen(rng: Any) -> Any:
-    from .manifolds import Euclidean, Frozen, Product, Stiefel
-
-    return Product(Frozen(Stiefel(5, 2)), Euclidean(3))
-
-
-def _canonical_lds(rng: Any) -> Any:
-    from .manifolds import CanonicalLDS
-
-    return CanonicalLDS(8, 3)
+def _manifold(name: str, factory: str, summary: str, example: str = "") -> hooks.ManifoldSpec:
+    """Return the record of a class in `manifolds`; `example` is the class whose example it has, by default that one."""
+    package = "manifoldseq.manifolds"
+    path = f"{package}.{example}" if example else f"{package}:{factory}"
+    return hooks.ManifoldSpec(name, f"{package}:{factory}", f"{path}.example", summary=summary)
 
 
 RECORDS = (
-    hooks.ManifoldSpec(
-        "euclidean", "manifoldseq.manifolds:Euclidean", _euclidean, summary="Arrays of a given shape, unconstrained"
+    _manifold("euclidean", "Euclidean", "Arrays of a given shape, unconstrained"),
+    _manifold("stiefel", "Stiefel", "n × p matrices with orthonormal columns"),
+    _manifold("stiefel-canonical", "Stiefel", "Orthonormal columns, canonical metric", "_stiefel:_Canonical"),
+    _manifold("orthogonal", "Orthogonal", "Orthogonal matrices, both components"),
+    _manifold("grassmann", "Grassmann", "Subspaces, kept as orthonormal bases"),
+    _manifold("special-orthogonal", "SpecialOrthogonal", "Rotations: orthogonal matrices of determinant one"),
+    _manifold("sphere", "Sphere", "Arrays of norm one"),
+    _manifold("oblique", "Oblique", "Matrices whose columns have norm one"),
+    _manifold("simplex", "Simplex", "Positive rows that sum to one, Fisher metric"),
+    _manifold("positive", "Positive", "Positive numbers, affine-invariant metric"),
+    _manifold(
+        "symmetric-positive-definite", "SymmetricPositiveDefinite", "Covariance matrices, affine-invariant metric"
     ),
-    hooks.ManifoldSpec(
-        "stiefel", "manifoldseq.manifolds:Stiefel", _stiefel, summary="n × p matrices with orthonormal columns"
+    _manifold(
+        "log-euclidean", "SymmetricPositiveDefinite",
+        "Covariance matrices, metric of matrix logarithms", "_log_euclidean:_LogEuclidean",
     ),
-    hooks.ManifoldSpec(
-        "stiefel-canonical",
-        "manifoldseq.manifolds:Stiefel",
-        _canonical,
-        summary="Orthonormal columns, canonical metric",
+    _manifold(
+        "bures-wasserstein", "SymmetricPositiveDefinite",
+        "Covariance matrices, metric of optimal transport", "_bures_wasserstein:_BuresWasserstein",
     ),
-    hooks.ManifoldSpec(
-        "orthogonal", "manifoldseq.manifolds:Orthogonal", _orthogonal, summary="Orthogonal matrices, both components"
-    ),
-    hooks.ManifoldSpec(
-        "grassmann", "manifoldseq.manifolds:Grassmann", _grassmann, summary="Subspaces, kept as orthonormal bases"
-    ),
-    hooks.ManifoldSpec(
-        "special-orthogonal",
-        "manifoldseq.manifolds:SpecialOrthogonal",
-        _special_orthogonal,
-        summary="Rotations: orthogonal matrices of determinant one",
-    ),
-    hooks.ManifoldSpec(
-        "sphere", "manifoldseq.manifolds:Sphere", _sphere, summary="Arrays of norm one"
-    ),
-    hooks.ManifoldSpec(
-        "oblique", "manifoldseq.manifolds:Oblique", _oblique, summary="Matrices whose columns have norm one"
-    ),
-    hooks.ManifoldSpec(
-        "simplex", "manifoldseq.manifolds:Simplex", _simplex, summary="Positive rows that sum to one, Fisher metric"
-    ),
-    hooks.ManifoldSpec(
-        "positive", "manifoldseq.manifolds:Positive", _positive, summary="Positive numbers, affine-invariant metric"
-    ),
-    hooks.ManifoldSpec(
-        "symmetric-positive-definite",
-        "manifoldseq.manifolds:SymmetricPositiveDefinite",
-        _positive_definite,
-        summary="Covariance matrices, affine-invariant metric",
-    ),
-    hooks.ManifoldSpec(
-        "log-euclidean",
-        "manifoldseq.manifolds:SymmetricPositiveDefinite",
-        _log_euclidean,
-        summary="Covariance matrices, metric of matrix logarithms",
-    ),
-    hooks.ManifoldSpec(
-        "bures-wasserstein",
-        "manifoldseq.manifolds:SymmetricPositiveDefinite",
-        _bures_wasserstein,
-        summary="Covariance matrices, metric of optimal transport",
-    ),
-    hooks.ManifoldSpec(
-        "hyperbolic", "manifoldseq.manifolds:Hyperbolic", _hyperbolic, summary="Hyperbolic space on the hyperboloid"
-    ),
-    hooks.ManifoldSpec(
-        "generalized-stiefel",
-        "manifoldseq.manifolds:GeneralizedStiefel",
-        _generalized_stiefel,
-        summary="n × p matrices X with X' B X = I",
-    ),
-    hooks.ManifoldSpec(
-        "bounded-diagonal",
-        "manifoldseq.manifolds:BoundedDiagonal",
-        _bounded_diagonal,
-        summary="Diagonals with entries between -bound and bound",
-    ),
-    hooks.ManifoldSpec(
-        "open-box",
-        "manifoldseq.manifolds:OpenBox",
-        _open_box,
-        summary="Vectors with entries inside (-bound, bound), metric of a free coordinate",
-    ),
-    hooks.ManifoldSpec(
-        "product", "manifoldseq.manifolds:Product", _product, summary="Tuples of points, one of each factor"
-    ),
-    hooks.ManifoldSpec(
-        "power", "manifoldseq.manifolds:Power", _power, summary="Points of one manifold along a leading axis"
-    ),
-    hooks.ManifoldSpec(
-        "special-euclidean",
-        "manifoldseq.manifolds:SpecialEuclidean",
-        _special_euclidean,
-        summary="Rigid motions: a rotation and a translation",
-    ),
-    hooks.ManifoldSpec(
-        "frozen", "manifoldseq.manifolds:Frozen", _frozen, summary="Points that no step moves: a factor as it started"
-    ),
-    hooks.ManifoldSpec(
-        "canonical-lds",
-        "manifoldseq.manifolds:CanonicalLDS",
-        _canonical_lds,
-        summary="Stable linear dynamical systems in canonical form: bounded diagonal × orthogonal × Stiefel",
+    _manifold("hyperbolic", "Hyperbolic", "Hyperbolic space on the hyperboloid"),
+    _manifold("generalized-stiefel", "GeneralizedStiefel", "n × p matrices X with X' B X = I"),
+    _manifold("bounded-diagonal", "BoundedDiagonal", "Diagonals with entries between -bound and bound"),
+    _manifold("open-box", "OpenBox", "Vectors with entries inside (-bound, bound), metric of a free coordinate"),
+    _manifold("product", "Product", "Tuples of points, one of each factor"),
+    _manifold("power", "Power", "Points of one manifold along a leading axis"),
+    _manifold("special-euclidean", "SpecialEuclidean", "Rigid motions: a rotation and a translation"),
+    _manifold("frozen", "Frozen", "Points that no step moves: a factor as it started"),
+    _manifold(
+        "canonical-lds", "CanonicalLDS",
+        "Stable linear dynamical systems in canonical form: bounded diagonal × orthogonal × Stiefel",
     ),
     hooks.SolverSpec(
         "lbfgs",

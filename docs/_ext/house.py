@@ -38,6 +38,7 @@ SAYS = {
     "models": "parts, estimators",
     "_result": "answers",
     "execution": "maps, sums",
+    "_checks": "parameters",
     "_quoted": "values in messages",
     "_extras": "what to install for more",
 }

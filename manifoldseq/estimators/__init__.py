@@ -1,13 +1,6 @@
 """What estimators are made of: input and parameter checks, starts, fingerprints, row blocks, the baseline features."""
 
-from .._quoted import quoted
-from ..storage._real import check_real, check_unmasked, warn_of_order
-from ._available import available_where
-from ._distinct import count_distinct, distinct_rows, warn_of_few_distinct
-from ._fingerprint import fingerprint, marked
-from ._names import check_channel_names, column_names, keep_channel_names
-from ._object_parameters import ObjectParameters
-from ._parameters import (
+from .._checks import (
     check_choice,
     check_number,
     check_optional,
@@ -16,6 +9,13 @@ from ._parameters import (
     check_switch,
     check_whole,
 )
+from .._quoted import quoted
+from ..storage._real import check_real, check_unmasked, warn_of_order
+from ._available import available_where
+from ._distinct import count_distinct, distinct_rows, warn_of_few_distinct
+from ._fingerprint import fingerprint, marked
+from ._names import check_channel_names, column_names, keep_channel_names
+from ._object_parameters import ObjectParameters
 from ._random import random_generator, seed_fingerprint
 from ._rows import row_blocks, validate_rows
 from ._sequences import channel_statistics, check_sequences, validate_sequences

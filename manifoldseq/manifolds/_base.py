@@ -69,6 +69,28 @@ class Manifold(ABC, Generic[Point]):
     log: Callable[..., Any] | None = None
     parallel_transport: Callable[..., Any] | None = None
     typical_distance: float | None = None
+    _example: ClassVar[tuple[Any, ...]] = ()
+    """The arguments of `example`."""
+
+    @classmethod
+    def example(cls, rng: np.random.Generator) -> Manifold[Any]:
+        """Return a small manifold of the class, on which ``manifoldseq check`` tries it.
+
+        Parameters
+        ----------
+        rng : numpy.random.Generator
+
+        Returns
+        -------
+        Manifold
+
+        Examples
+        --------
+        >>> import numpy as np, manifoldseq as ms
+        >>> ms.manifolds.Stiefel.example(np.random.default_rng(0))
+        Stiefel(n=7, p=3)
+        """
+        return cls(*cls._example)
 
     if TYPE_CHECKING:  # a subclass defines these as methods
         exp: Callable[..., Any] | None

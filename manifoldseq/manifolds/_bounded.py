@@ -42,6 +42,7 @@ class BoundedDiagonal(Manifold[np.ndarray]):
     retractions: ClassVar[tuple[str, ...]] = ("clip",)
     second_order: ClassVar[tuple[str, ...]] = ("clip",)
     one_base: ClassVar[bool] = True  # type: ignore[misc]
+    _example: ClassVar[tuple[Any, ...]] = (5,)
 
     def __post_init__(self) -> None:
         size("BoundedDiagonal", n=self.n)

@@ -18,6 +18,7 @@ class _BuresWasserstein(SymmetricPositiveDefinite, metric="bures-wasserstein"):
     retractions: ClassVar[tuple[str, ...]] = ("exp",)
     second_order: ClassVar[tuple[str, ...]] = ("exp",)
     parallel_transport = None  # type: ignore[assignment]
+    _example: ClassVar[tuple[Any, ...]] = (3, "bures-wasserstein")
 
     def __repr__(self) -> str:
         return f"SymmetricPositiveDefinite(n={self.n}, metric='bures-wasserstein')"

@@ -31,6 +31,7 @@ class Euclidean(Manifold[np.ndarray]):
     retractions: ClassVar[tuple[str, ...]] = ("exp",)
     second_order: ClassVar[tuple[str, ...]] = ("exp",)
     one_base: ClassVar[bool] = True  # type: ignore[misc]
+    _example: ClassVar[tuple[Any, ...]] = (3, 2)
 
     def __init__(self, *shape: int) -> None:
         if not shape:

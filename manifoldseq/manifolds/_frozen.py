@@ -11,6 +11,9 @@ import numpy as np
 from .._result import Point
 from ..linalg import dtype_of, tree_map
 from ._base import Manifold, leaf_shapes
+from ._euclidean import Euclidean
+from ._product import Product
+from ._stiefel import Stiefel
 
 ON = 1e-6
 
@@ -40,6 +43,11 @@ class Frozen(Manifold[Point]):
     retractions: ClassVar[tuple[str, ...]] = ("stay",)
     second_order: ClassVar[tuple[str, ...]] = ("stay",)
     one_base: ClassVar[bool] = True  # type: ignore[misc]
+
+    @classmethod
+    def example(cls, rng: np.random.Generator) -> Manifold[Any]:
+        """Return a product with such a factor: alone it has no tangent vectors."""
+        return Product(cls(Stiefel(5, 2)), Euclidean(3))
 
     def __post_init__(self) -> None:
         if not isinstance(self.manifold, Manifold):

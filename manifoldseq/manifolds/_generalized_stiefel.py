@@ -52,6 +52,12 @@ class GeneralizedStiefel(Manifold[np.ndarray]):
     retractions: ClassVar[tuple[str, ...]] = Stiefel.retractions
     one_base: ClassVar[bool] = True  # type: ignore[misc]
 
+    @classmethod
+    def example(cls, rng: np.random.Generator) -> Manifold[Any]:
+        """Return a small manifold with a random B."""
+        A = rng.standard_normal((6, 9))
+        return cls(A @ A.T, 2)
+
     def __init__(self, B: Any, p: int) -> None:
         matrix = np.array(B, dtype=np.float64)
         if matrix.ndim != 2 or matrix.shape[0] != matrix.shape[1] or not np.isfinite(matrix).all():

@@ -51,6 +51,7 @@ class Grassmann(_OrthonormalColumns):
     p: int
     second_order: ClassVar[tuple[str, ...]] = _OrthonormalColumns.retractions
     quotient: ClassVar[bool] = True
+    _example: ClassVar[tuple[Any, ...]] = (7, 3)
 
     def __post_init__(self) -> None:
         size("Grassmann", n=self.n, p=self.p)

@@ -43,6 +43,7 @@ class Hyperbolic(Manifold[np.ndarray]):
     retractions: ClassVar[tuple[str, ...]] = ("exp",)
     second_order: ClassVar[tuple[str, ...]] = ("exp",)
     one_base: ClassVar[bool] = True  # type: ignore[misc]
+    _example: ClassVar[tuple[Any, ...]] = (3,)
 
     def __post_init__(self) -> None:
         size("Hyperbolic", n=self.n)

@@ -18,6 +18,7 @@ class _LogEuclidean(SymmetricPositiveDefinite, metric="log-euclidean"):
 
     retractions: ClassVar[tuple[str, ...]] = ("exp",)
     second_order: ClassVar[tuple[str, ...]] = ("exp",)
+    _example: ClassVar[tuple[Any, ...]] = (3, "log-euclidean")
 
     def __repr__(self) -> str:
         return f"SymmetricPositiveDefinite(n={self.n}, metric='log-euclidean')"

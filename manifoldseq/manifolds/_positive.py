@@ -163,6 +163,7 @@ class Positive(_Entrywise):
 
     sizes: tuple[int, ...]
     metric: ClassVar[str] = "affine-invariant"  # type: ignore[misc]
+    _example: ClassVar[tuple[Any, ...]] = (5,)
 
     def __init__(self, *shape: int) -> None:
         if not shape:
@@ -241,6 +242,7 @@ class OpenBox(_Entrywise):
     n: int
     bound: float = 0.99
     metric: ClassVar[str] = "logit"  # type: ignore[misc]
+    _example: ClassVar[tuple[Any, ...]] = (5,)
 
     def __post_init__(self) -> None:
         size("OpenBox", n=self.n)

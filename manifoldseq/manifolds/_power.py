@@ -5,13 +5,14 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
 from .._result import Point
 from ..linalg import leaves, tree_map
 from ._base import Manifold, known_component, leaf_shapes, size
+from ._special_orthogonal import SpecialOrthogonal
 
 
 @dataclass(frozen=True)
@@ -41,6 +42,7 @@ class Power(Manifold[Point]):
 
     manifold: Manifold[Point]
     n: int
+    _example: ClassVar[tuple[Any, ...]] = (SpecialOrthogonal(3), 4)
 
     def __post_init__(self) -> None:
         if not isinstance(self.manifold, Manifold):

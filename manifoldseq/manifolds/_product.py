@@ -7,7 +7,7 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import groupby
-from typing import TYPE_CHECKING, Any, TypeVar, overload
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar, overload
 
 import numpy as np
 
@@ -279,6 +279,7 @@ class Product(Factored[Point]):
 
     factors: tuple[Manifold, ...]
     names: tuple[str, ...] | None
+    _example: ClassVar[tuple[Any, ...]] = (Stiefel(5, 2), Euclidean(3))
 
     if TYPE_CHECKING:  # the points of up to three factors are known one by one
 
@@ -357,6 +358,7 @@ class CanonicalLDS(Factored[tuple[np.ndarray, np.ndarray, np.ndarray]]):
     m: int
     n: int
     bound: float = 0.99
+    _example: ClassVar[tuple[Any, ...]] = (8, 3)
 
     def __post_init__(self) -> None:
         size("CanonicalLDS", m=self.m, n=self.n)
@@ -390,6 +392,7 @@ class SpecialEuclidean(Factored[tuple[np.ndarray, np.ndarray]]):
     """
 
     n: int
+    _example: ClassVar[tuple[Any, ...]] = (3,)
 
     def __post_init__(self) -> None:
         size("SpecialEuclidean", n=self.n)

@@ -47,6 +47,7 @@ class Simplex(Manifold[np.ndarray]):
     retractions: ClassVar[tuple[str, ...]] = ("exp", "softmax")
     second_order: ClassVar[tuple[str, ...]] = ("exp",)
     one_base: ClassVar[bool] = True  # type: ignore[misc]
+    _example: ClassVar[tuple[Any, ...]] = (3, 4)
 
     def __init__(self, *shape: int) -> None:
         if not shape:

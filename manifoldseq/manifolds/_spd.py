@@ -65,6 +65,7 @@ class SymmetricPositiveDefinite(Manifold[np.ndarray]):
     retractions: ClassVar[tuple[str, ...]] = ("exp", "quadratic")
     second_order: ClassVar[tuple[str, ...]] = ("exp", "quadratic")
     one_base: ClassVar[bool] = True  # type: ignore[misc]
+    _example: ClassVar[tuple[Any, ...]] = (3,)
 
     def __init_subclass__(cls, metric: str | None = None) -> None:
         super().__init_subclass__()

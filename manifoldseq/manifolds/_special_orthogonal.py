@@ -37,6 +37,7 @@ class SpecialOrthogonal(_OrthonormalColumns):
 
     n: int
     second_order: ClassVar[tuple[str, ...]] = Orthogonal.second_order
+    _example: ClassVar[tuple[Any, ...]] = (4,)
 
     def __post_init__(self) -> None:
         size("SpecialOrthogonal", n=self.n)

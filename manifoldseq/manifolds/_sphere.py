@@ -122,6 +122,7 @@ class Sphere(_UnitNorm):
     """
 
     sizes: tuple[int, ...]
+    _example: ClassVar[tuple[Any, ...]] = (5,)
 
     def __init__(self, *shape: int) -> None:
         if not shape:
@@ -183,6 +184,7 @@ class Oblique(_UnitNorm):
 
     n: int
     m: int
+    _example: ClassVar[tuple[Any, ...]] = (4, 3)
 
     def __post_init__(self) -> None:
         size("Oblique", n=self.n, m=self.m)

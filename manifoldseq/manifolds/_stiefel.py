@@ -187,6 +187,7 @@ class Stiefel(_OrthonormalColumns):
     n: int
     p: int
     metric: str = field(default="embedded", repr=False)
+    _example: ClassVar[tuple[Any, ...]] = (7, 3)
 
     def __post_init__(self) -> None:
         size("Stiefel", n=self.n, p=self.p)
@@ -216,6 +217,7 @@ class _Canonical(Stiefel):
     retractions: ClassVar[tuple[str, ...]] = ("cayley", "polar", "qr", "exp")
     second_order: ClassVar[tuple[str, ...]] = ("cayley", "exp")
     open: ClassVar[bool] = False  # type: ignore[misc]
+    _example: ClassVar[tuple[Any, ...]] = (7, 3, "canonical")
 
     def __repr__(self) -> str:
         return f"Stiefel(n={self.n}, p={self.p}, metric='canonical')"
@@ -325,6 +327,7 @@ class Orthogonal(_OrthonormalColumns):
     n: int
     components: ClassVar[int] = 2  # type: ignore[misc]
     second_order: ClassVar[tuple[str, ...]] = ("polar", "cayley", "exp")
+    _example: ClassVar[tuple[Any, ...]] = (4,)
 
     def __post_init__(self) -> None:
         size("Orthogonal", n=self.n)

@@ -11,6 +11,7 @@ from typing import Any, ClassVar
 import numpy as np
 from scipy.optimize import lsq_linear
 
+from .._checks import check_number, check_optional, check_positive
 from .._problem import Problem
 from .._result import FEASIBLE, Evaluations, Measures, Point, Status, Tree
 from .._stopping import LAST, GradientNorm, Look, MaxIterations, RunSoFar, StoppingRule
@@ -109,10 +110,8 @@ class AugmentedLagrangian(Solver):
             raise ValueError(
                 f"AugmentedLagrangian(inner_stop={self.inner_stop!r}): use a stopping rule such as ms.MaxIterations(20)"
             )
-        for name, low in (("penalty", 0.0), ("growth", 1.0)):
-            value = getattr(self, name)
-            if value is not None and (isinstance(value, bool) or not isinstance(value, int | float) or not value > low):
-                raise ValueError(f"AugmentedLagrangian({name}={value!r}): {name} must be a number > {low:g}")
+        check_optional("AugmentedLagrangian: penalty", self.penalty, check_positive)
+        check_number("AugmentedLagrangian: growth", self.growth, 1.0, open_=True)
 
     @property
     def monotone(self) -> bool:

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable
-from numbers import Integral
 from typing import Any, ClassVar
 
 import numpy as np
 
+from .._checks import check_choice, check_positive, check_whole
 from .._problem import Problem
-from .._quoted import quoted
 from .._result import Measures, Point
 from .._stopping import Look, StoppingRule
 from ._claims import unclaimed_slope
@@ -114,23 +113,20 @@ class Solver(ABC):
 
 
 def whole_numbers(solver: str, **options: Any) -> None:
-    """Raise a sentence unless every option is an integer of at least one."""
+    """Raise ValueError unless every option is a whole number of at least one."""
     for name, value in options.items():
         if type(value) is int and value >= 1:  # nearly always
             continue
-        if isinstance(value, bool) or not isinstance(value, Integral) or value < 1:
-            raise ValueError(f"{solver}({name}={quoted(value)}): {name} must be a whole number ≥ 1")
+        check_whole(f"{solver}: {name}", value)
 
 
 def positive_numbers(solver: str, **options: Any) -> None:
-    """Raise a sentence unless every option is a number above zero."""
+    """Raise ValueError unless every option is a finite number above zero."""
     for name, value in options.items():
-        if isinstance(value, bool) or not isinstance(value, int | float) or not value > 0:
-            raise ValueError(f"{solver}({name}={quoted(value)}): {name} must be a number above zero")
+        check_positive(f"{solver}: {name}", value)
 
 
 def one_of(solver: str, known: Iterable[str], **options: Any) -> None:
-    """Raise a sentence unless every option is one of the known words."""
+    """Raise ValueError unless every option is one of the known words."""
     for name, value in options.items():
-        if value not in known:
-            raise ValueError(f"{solver}({name}={quoted(value)}): {name} must be one of {', '.join(map(repr, known))}")
+        check_choice(f"{solver}: {name}", value, tuple(known))

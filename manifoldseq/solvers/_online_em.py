@@ -7,10 +7,11 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from .._checks import check_number
 from .._problem import Problem
 from .._result import Evaluations, Measures, Point
 from ..linalg import freeze
-from ._base import Solver
+from ._base import Solver, whole_numbers
 from ._em import in_structure_of
 from ._iterates import State
 
@@ -46,11 +47,8 @@ class OnlineEM(Solver):
     whole_pass: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
-        if self.batch_size < 1 or not 0.5 < self.forgetting <= 1:
-            raise ValueError(
-                f"OnlineEM(batch_size={self.batch_size!r}, forgetting={self.forgetting!r}): use a batch_size ≥ 1 and a "
-                "forgetting in (0.5, 1]"
-            )
+        whole_numbers("OnlineEM", batch_size=self.batch_size)
+        check_number("OnlineEM: forgetting", self.forgetting, 0.5, 1.0, open_=True)
 
     def seeded(self, seed: int) -> Solver:
         """Return the solver that draws from `seed`."""

@@ -9,6 +9,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from .._checks import check_switch
 from .._problem import Problem
 from .._result import Measures, Point, Status
 from ..linalg import ONE, flatten
@@ -66,8 +67,7 @@ class PGD(Solver):
         rates = np.atleast_1d(1.0 if self.step_size is None else self.step_size)
         if rates.ndim != 1 or rates.dtype.kind not in "fiu" or not np.all(np.isfinite(rates) & (rates > 0)):
             raise ValueError(f"PGD(step_size={self.step_size!r}): give a positive number, or one per factor")
-        if not isinstance(self.backtracking, bool):
-            raise ValueError(f"PGD(backtracking={self.backtracking!r}): give True or False")
+        check_switch("PGD: backtracking", self.backtracking)
         whole_numbers(
             "PGD", max_trials=self.max_trials, **({} if self.halve_every is None else {"halve_every": self.halve_every})
         )

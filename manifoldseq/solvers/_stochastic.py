@@ -6,11 +6,11 @@ import math
 from abc import abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from numbers import Integral
 from typing import ClassVar
 
 import numpy as np
 
+from .._checks import check_optional, check_whole
 from .._problem import Problem
 from .._result import Measures, Point
 from ..linalg import flatten, norm, tree_map
@@ -83,9 +83,7 @@ class Stochastic(Solver):
         if self.clip is not None:
             positive_numbers(name, clip=self.clip)
         for option in ("average_from", "seed"):
-            value = getattr(self, option)
-            if value is not None and (isinstance(value, bool) or not isinstance(value, Integral) or value < 0):
-                raise ValueError(f"{name}({option}={value!r}): {option} must be a whole number ≥ 0, or None")
+            check_optional(f"{name}: {option}", getattr(self, option), check_whole, 0)
 
     @property
     def monotone(self) -> bool:

@@ -13,7 +13,7 @@ from .._problem import Problem
 from .._result import Measures, Point, Status
 from ..linalg import AXPY, flatten, freeze, unflattener
 from ..manifolds import Manifold
-from ._base import Solver, positive_numbers, whole_numbers
+from ._base import Solver, one_of, positive_numbers, whole_numbers
 from ._hessian import Product, hessian_product
 from ._iterates import Dot, Iterate, State, evaluate, inner_product, retracted, secant, try_point
 from ._saddle import leave_saddle, stationary
@@ -83,11 +83,12 @@ class TR(Solver):
     frames: ClassVar[bool] = True  # type: ignore[misc]
 
     def __post_init__(self) -> None:
-        if self.hessian not in ("auto", "exact", "finite-difference"):
-            raise ValueError(f"TR(hessian={self.hessian!r}): choose 'auto', 'exact' or 'finite-difference'")
+        one_of("TR", ("auto", "exact", "finite-difference"), hessian=self.hessian)
         if self.max_inner is not None:
             whole_numbers("TR", max_inner=self.max_inner)
-        positive_numbers("TR", max_radius=self.max_radius, kappa=self.kappa, theta=self.theta)
+        positive_numbers("TR", kappa=self.kappa, theta=self.theta)
+        if self.max_radius != math.inf:
+            positive_numbers("TR", max_radius=self.max_radius)
         if self.radius is not None:
             positive_numbers("TR", radius=self.radius)
 

@@ -364,9 +364,9 @@ def test_a_constraint_that_is_not_finite() -> None:
         ({"inner_solver": 3}, r"AugmentedLagrangian\(inner_solver=3\): use a solver"),
         ({"inner_solver": AugmentedLagrangian()}, "use a solver without constraints"),
         ({"inner_stop": 20}, r"inner_stop=20\): use a stopping rule"),
-        ({"penalty": 0.0}, r"penalty=0.0\): penalty must be a number > 0"),
-        ({"growth": 1}, r"growth=1\): growth must be a number > 1"),
-        ({"growth": "fast"}, "growth must be a number"),
+        ({"penalty": 0.0}, r"penalty=0\.0 is not valid: pass a finite number above 0, or None"),
+        ({"growth": 1}, "growth=1 is not valid: pass a finite number above 1"),
+        ({"growth": "fast"}, "growth='fast' is not valid: pass a finite number above 1"),
     ],
 )
 def test_options_are_checked(options: dict[str, Any], sentence: str) -> None:

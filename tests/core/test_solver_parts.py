@@ -230,7 +230,7 @@ def test_every_epoch_visits_all_data_once() -> None:
         order = rng.permutation(n)
         for rows, expected in zip(seen[3 * epoch :], (order[:4], order[4:8], order[8:]), strict=False):
             assert rows.tolist() == sorted(expected.tolist())
-    with pytest.raises(ValueError, match="size must be a whole number"):
+    with pytest.raises(ValueError, match="MiniBatches: size=0 is not valid: pass a whole number"):
         MiniBatches(0)
 
 
@@ -261,7 +261,7 @@ def test_steps_end_where_the_solver_does() -> None:
     with np.errstate(over="ignore", invalid="ignore"):
         state, measures = take_steps(steepest, falls, state, 100)
     assert measures.status is Status.NON_FINITE and np.isfinite(state["x"]).all()
-    with pytest.raises(ValueError, match="n_steps must be a whole number"):
+    with pytest.raises(ValueError, match="take_steps: n_steps=0 is not valid: pass a whole number"):
         take_steps(solver, problem, state, 0)
 
 

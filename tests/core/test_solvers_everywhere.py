@@ -21,7 +21,7 @@ from manifoldseq.manifolds import CanonicalLDS, Frozen, Grassmann, Manifold, Pos
 LIMITS = {"lbfgs": 40, "bb": 60, "cg": 50, "gd": 150, "pgd": 400, "tr": 10}
 OPTIONS: dict[str, dict[str, Any]] = {"pgd": {"step_size": 0.5}}
 GRID: dict[str, Manifold] = {
-    **{record.name: record.example(np.random.default_rng(0)) for _, record in hooks.records("manifolds")},
+    **{record.name: record.resolved().example(np.random.default_rng(0)) for _, record in hooks.records("manifolds")},
     "open-box": MANIFOLDS["open-box"],
     "one distribution": MANIFOLDS["distribution"],
     "nested": Product(Product(Frozen(Stiefel(4, 2)), Positive(2)), Product(Grassmann(5, 2), Simplex(3))),

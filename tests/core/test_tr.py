@@ -212,10 +212,10 @@ def test_passes_its_checker(hessian: str) -> None:
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"hessian": "bfgs"}, r"hessian='bfgs'\): choose"),
-        ({"radius": 0.0}, "radius must be a number above zero"),
-        ({"kappa": "x"}, "kappa must be a number above zero"),
-        ({"max_inner": 0}, "max_inner must be a whole number"),
+        ({"hessian": "bfgs"}, "hessian='bfgs' is not known: choose 'auto'"),
+        ({"radius": 0.0}, "radius=0.0 is not valid: pass a finite number above 0"),
+        ({"kappa": "x"}, "kappa='x' is not valid: pass a finite number above 0"),
+        ({"max_inner": 0}, "max_inner=0 is not valid: pass a whole number"),
     ],
 )
 def test_wrong_options_are_refused(options: dict[str, Any], message: str) -> None:

@@ -20,6 +20,7 @@ import numpy as np
 import scipy.linalg
 from numpy.typing import NDArray
 from sklearn.base import clone
+from sklearn.cluster._spectral import cluster_qr  # which has no public name
 
 from manifoldseq.estimators import random_generator
 from manifoldseq.execution import one_blas_thread
@@ -661,17 +662,11 @@ def _adjusted_rand(one: NDArray[np.intp], other: NDArray[np.intp], k: int) -> fl
 def spectral_labels(K: Array, clusters: Sequence[int]) -> list[NDArray[np.intp]]:
     """Return labels by spectral clustering of a kernel matrix, for each number of clusters.
 
-    Eigenvectors of the normalized affinity, negative values set to zero; a pivoted QR factorization of them names one
-    row per cluster, and a rotation assigns all others (Damle, Minden and Ying 2019). Nothing is random.
+    Eigenvectors of the normalized affinity, negative values set to zero, are clustered by `cluster_qr` of scikit-learn
+    (Damle, Minden and Ying 2019). Nothing is random.
     """
     W = np.maximum((K + K.T) / 2, 0.0)
     root = np.sqrt(np.maximum(W.sum(axis=1), np.finfo(float).tiny))
     N = len(W)
     V = scipy.linalg.eigh(W / (root[:, None] * root), subset_by_index=(N - min(max(clusters), N), N - 1))[1][:, ::-1]
-    labels = []
-    for k in clusters:
-        Q = V[:, :k]
-        pivots: Any = cast(Any, scipy.linalg.qr(Q.T, mode="r", pivoting=True))[1][:k]
-        left, _, right = np.linalg.svd(Q[pivots].T)
-        labels.append(np.abs(Q @ (left @ right)).argmax(axis=1))
-    return labels
+    return [cluster_qr(V[:, :k]) for k in clusters]

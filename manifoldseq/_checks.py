@@ -1,4 +1,4 @@
-"""Parameter checks: one sentence per error, one table per estimator."""
+"""Checks of parameters of estimators and of options of solvers: one error message for each kind."""
 
 from collections.abc import Callable, Mapping, Sequence
 from math import inf, isfinite
@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from .._quoted import quoted
+from ._quoted import quoted
 
 Rule = Callable[..., Any] | tuple[Any, ...]
 """``rule(name, value)``, which raises ValueError for an invalid value; or a tuple of it and further arguments."""
