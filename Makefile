@@ -40,7 +40,7 @@ help:
 	@echo "make bench-hierarchical  closed forms against eigendecompositions and clustpy; ten million frames"
 	@echo "make bench-hope  Bessel functions, an EM sweep, densities and patches beside peers, orthonormal layers beside torch and geoopt"
 	@echo "make bench-mpcca bench-hope bench-scale  the other plugins; files on several processes"
-	@echo "make bench-tables  tables of text beside pandas.read_csv"
+	@echo "make bench-tables  tables of text compared with pandas.read_csv"
 	@echo "make bench-memory  what fits to 1 GB of rows hold at a time"
 	@echo "make clean     remove the virtual environment, caches and what was built"
 

@@ -184,13 +184,14 @@ RECORDS = (
     ),
     hooks.ReaderSpec("ts", ("*.ts",), "manifoldseq.storage:read_ts", summary="Text files of aeon and sktime"),
     hooks.ReaderSpec(
-        "csv", ("*.csv",), "manifoldseq.storage:read_csv", summary="Text in the long format: id, time, channels, label"
+        "csv", ("*.csv", "*.tsv", "*.txt"), "manifoldseq.storage:read_csv",
+        summary="Text: columns id, time, channels, label, or one series per row"
     ),
     hooks.ReaderSpec(
         "parquet", ("*.parquet",), "manifoldseq.storage:read_parquet", summary="Parquet in the long format, as .csv"
     ),
     hooks.ReaderSpec(
-        "directory", ("*/",), "manifoldseq.storage:read_directory", summary="A folder of .npy, .csv or .parquet files"
+        "directory", ("*/",), "manifoldseq.storage:read_directory", summary="A folder of arrays or tables"
     ),
 )  # fmt: skip
 

@@ -1,1 +1,1 @@
-"""Tables of text of 300,000 rows, read beside ``pandas.read_csv``: ``python -m benchmarks.tables``."""
+"""Tables of text of 300,000 rows, compared with ``pandas.read_csv``: ``python -m benchmarks.tables``."""

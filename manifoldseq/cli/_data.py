@@ -1,11 +1,10 @@
 """DATA on the command line: names of data sets, or files and folders that a registered reader knows."""
 
-import csv
 import re
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -23,9 +22,10 @@ from ..storage import ReadError, SequenceData, load_array, read, read_bytes, req
 from ..storage._convert import options_of, reader_of
 from ..storage._numpy_files import in_one, release
 from ..storage.readers._clock import rises_alike, says_time
-from ..storage.readers._csv import csv_header
+from ..storage.readers._csv import header_of
 from ..storage.readers._directory import listed_labels, names_of, sequence_files
 from ..storage.readers._parquet import parquet_header
+from ..storage.readers._text import Text, read_cells
 from ._plugin_files import absolute_name, asked_name
 from ._settings import known_settings
 from ._shared import BadInput
@@ -43,6 +43,7 @@ from ._views import (
 )
 
 _OF_VIEWS = ("views", "bags")
+_TABLES = (".csv", ".tsv", ".txt", ".parquet")
 _BY_ROW = ("samples", "views")
 
 
@@ -254,10 +255,10 @@ def _header(source: str, options: Mapping[str, Any]) -> list[str]:
     """Return the names of the channels that a table may have, or the first one in a folder; of another file none."""
     file = sequence_files(source)[0][0][0] if Path(source).is_dir() else Path(source)
     suffix = file.suffix.lower()
-    if not file.is_file() or suffix not in (".csv", ".parquet") or "channels" in options or "reader" in options:
+    if not file.is_file() or suffix not in _TABLES or "channels" in options or "reader" in options:
         return []
-    text = {option: options[option] for option in ("delimiter", "decimal") if option in options}
-    header = parquet_header(file) if suffix == ".parquet" else csv_header(file, **text)
+    text = Text(**{option.name: options[option.name] for option in fields(Text) if option.name in options})
+    header = parquet_header(file) if suffix == ".parquet" else header_of(file, text)
     taken = {"id", "label"} | {options.get(option) for option in ("id", "label", "time")}
     return [name for name in header if name not in taken]
 
@@ -426,7 +427,7 @@ def _by_name(path: Path, lines: list[str], loaded: Loaded) -> np.ndarray | None:
     files += ids[len(files) :] if files else []  # what only other views have
     known = {*ids, *files, *(Path(name).stem for name in files)}
     lines = [line.strip() for line in lines if line.strip()]
-    rows = [[cell.strip() for cell in cells] for cells in csv.reader(lines)]
+    rows = [cells for _, cells in read_cells(path)] if lines else []
     pairs = bool(rows) and all(len(cells) == 2 for cells in rows)
     table = bool(rows) and len(rows[0]) > 2 and not loaded.data.numbered
     if (pairs or table) and not known.isdisjoint(cell for cells in rows for cell in (cells if table else cells[:1])):
@@ -523,7 +524,7 @@ def _remarks(source: str, data: SequenceData) -> list[str]:
         one = len(data.clocks) == 1
         said = [f"{'column' if one else 'columns'} {names}: taken as the clock, no channel (else: --read time=none)"]
     path = Path(source)
-    if data.channel_names is None or not (path.is_dir() or path.suffix.lower() in (".csv", ".parquet")):
+    if data.channel_names is None or not (path.is_dir() or path.suffix.lower() in _TABLES):
         return said
     for j, name in enumerate(data.channel_names):
         if says_time(name):

@@ -132,11 +132,13 @@ def fit(
 
     \b
     Options of readers, --read NAME=VALUE:
-      .csv          id time channels label delimiter decimal ordered missing
-      .parquet      id time channels label ordered missing
-      folders       id time channels label delimiter decimal missing
-      .mat          variable labels orientation missing
-      all others    missing
+      .csv .tsv .txt   id time channels label delimiter decimal thousands encoding
+                       comment date_format wide ordered
+      .parquet         id time channels label ordered
+      folders          id time channels label delimiter decimal thousands encoding
+                       comment date_format
+      .mat             variable labels orientation
+      all files        missing inflation
 
     \b
     Examples:

@@ -21,6 +21,7 @@ from ..storage import Checkpoint, ReadError, read_bytes, save_model
 from ..storage._checkpoint import interrupts_held_back
 from ..storage._files import write_durably
 from ..storage._model import package_versions
+from ..storage.readers._text import for_spreadsheets
 from ._plugin_files import files_of_command, parts_of, paths_of_command
 from ._settings import to_config
 from ._shared import BadInput
@@ -322,12 +323,17 @@ def command_line(arguments: Sequence[Any]) -> str:
 
 
 def csv_text(columns: Mapping[str, Iterable[Any]]) -> str:
-    """Return equally long columns as CSV."""
+    """Return equally long columns as CSV, in which no text is a formula to a spreadsheet."""
     buffer = io.StringIO()
     writer = csv.writer(buffer, lineterminator="\n")
-    writer.writerow(columns)
-    writer.writerows(zip(*columns.values(), strict=True))
+    texts = [[_cell(one) for one in column] for column in columns.values()]
+    writer.writerow(map(_cell, columns))
+    writer.writerows(zip(*texts, strict=True))
     return buffer.getvalue()
+
+
+def _cell(value: Any) -> Any:
+    return for_spreadsheets(value) if isinstance(value, str) else value
 
 
 def _has_model(directory: Path) -> bool:

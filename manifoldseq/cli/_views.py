@@ -10,11 +10,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..storage import SequenceData
+from ..storage.readers._columns import PLACES, matching
 from ._shared import BadInput, suggestion
 
 _ITEM = re.compile(r'\s*(?:"((?:[^"]|"")*)"|([^,:"]*?))\s*([,:]|\Z)')
 _COUNTS = re.compile(r"\s*[0-9]+\s*(,\s*[0-9]+\s*)*\Z")
-_RANGE = re.compile(r"([0-9]+)(?:-([0-9]+))?\Z")
 _SHOWN = 8
 
 
@@ -101,9 +101,9 @@ def _must_be_quoted(name: str) -> bool:
     return bool(set(name) & set(',:"*?')) or name.startswith("-")
 
 
-def _parts(text: str) -> list[list[tuple[bool, str]]]:
-    """Return the items of each view; an item in quotes is a name and nothing else."""
-    parts: list[list[tuple[bool, str]]] = [[]]
+def _parts(text: str) -> list[list[str]]:
+    """Return the names and patterns of each view."""
+    parts: list[list[str]] = [[]]
     place = 0
     while True:
         match = _ITEM.match(text, place)
@@ -111,7 +111,7 @@ def _parts(text: str) -> list[list[tuple[bool, str]]]:
             raise BadInput(f'--views {text}: a quote is open or follows a name: write "…" around a whole name')
         quoted, plain, separator = match.groups()
         if quoted is not None or plain:
-            parts[-1].append((quoted is not None, plain if quoted is None else quoted.replace('""', '"')))
+            parts[-1].append(plain if quoted is None else quoted.replace('""', '"'))
         if separator == ":":
             parts.append([])
         if not separator:
@@ -119,36 +119,19 @@ def _parts(text: str) -> list[list[tuple[bool, str]]]:
         place = match.end()
 
 
-def _numbers(text: str, items: list[tuple[bool, str]], source: str, data: SequenceData) -> tuple[int, ...]:
+def _numbers(text: str, items: list[str], source: str, data: SequenceData) -> tuple[int, ...]:
     """Return the columns of one view, each once, in the order in which they are named."""
     width = data.sequences[0].shape[1]
-    names = list(data.channel_names or ())
-    found: dict[int, None] = {}
-    for quoted, item in items:
-        if item in names:
-            matching = [j for j, name in enumerate(names) if name == item]
-        elif not quoted and item.startswith("-") and len(item) > 1:
-            for j in _numbers(text, [(False, item[1:])], source, data):
-                found.pop(j, None)
-            continue
-        elif not quoted and (span := _RANGE.match(item)):
-            first, last = int(span[1]), int(span[2] or span[1])
-            if not first <= last < width:
-                raise BadInput(f"--views {text}: {source} has columns 0 to {width - 1}, and none numbered {item}")
-            matching = list(range(first, last + 1))
-        elif not quoted and set(item) & {"*", "?"}:
-            pattern = _pattern(item)
-            matching = [j for j, name in enumerate(names) if pattern.fullmatch(name)]
-            if not matching:
-                raise BadInput(f"--views {text}: no column of {source} matches {item!r}: {_has(data)}")
-        else:
-            raise BadInput(f"--views {text}: {source} has no column {item!r}: {suggestion(item, names)}{_has(data)}")
-        found.update(dict.fromkeys(matching))
-    return tuple(found)
-
-
-def _pattern(item: str) -> re.Pattern[str]:
-    return re.compile("".join({"*": ".*", "?": "."}.get(letter, re.escape(letter)) for letter in item), re.DOTALL)
+    names = data.channel_names or ()
+    try:
+        return tuple(matching(names or [""] * width, items, places=True))
+    except LookupError as error:
+        item = str(error.args[0])
+    if PLACES.fullmatch(item):
+        raise BadInput(f"--views {text}: {source} has columns 0 to {width - 1}, and none numbered {item}")
+    if set(item) & {"*", "?"}:
+        raise BadInput(f"--views {text}: no column of {source} matches {item!r}: {_has(data)}")
+    raise BadInput(f"--views {text}: {source} has no column {item!r}: {suggestion(item, names)}{_has(data)}")
 
 
 def named_columns(
@@ -168,15 +151,10 @@ def named_columns(
         return []
     parts = _parts(text)
     items = [item for part in (parts if n_files == 1 else parts[file : file + 1]) for item in part]
-    patterns = []
-    for quoted, item in items:
-        if quoted or item in header:
-            patterns.append(re.compile(re.escape(item)))
-        elif _RANGE.match(item):
-            return []
-        elif not item.startswith("-"):
-            patterns.append(_pattern(item))
-    return [name for name in header if any(pattern.fullmatch(name) for pattern in patterns)]
+    try:
+        return [header[j] for j in sorted(matching(header, items))]
+    except LookupError:  # places, or what is not there
+        return []
 
 
 def _has(data: SequenceData) -> str:

@@ -1,10 +1,8 @@
 """A run as a report sees it: the files of a run directory, or a fitted estimator or result in memory."""
 
-import csv
 import json
-from collections.abc import Container, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
-from io import BytesIO, TextIOWrapper
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +12,7 @@ from .._result import Result, Run
 from ..estimators._object_parameters import used_settings
 from ..storage import read_bytes
 from ..storage._files import write_durably
+from ..storage.readers._text import text_columns
 from ._clusters import clustering_measures
 from ._drawing import Drawing, draw_plots, parsed
 from ._quality import Evaluation
@@ -85,8 +84,8 @@ def read_run(directory: str | Path) -> RunFiles:
             path.resolve().name,
             run,
             _numbers(json.loads(read_bytes(metrics))) if metrics.exists() else {},
-            _history(_columns(path / "history.csv")),
-            _assignments(_columns(path / "assignments.csv", ("label", "cluster"))),
+            _history(text_columns(path / "history.csv")),
+            _assignments(text_columns(path / "assignments.csv", ("label", "cluster"))),
             [parsed(file.stem, read_bytes(file).decode()) for file in sorted((path / FIGURES).glob("*.svg"))],
             _evaluation(path / "evaluation.json"),
         )
@@ -178,18 +177,3 @@ def _assignments(table: dict[str, list[str]]) -> list[tuple[str | None, str]]:
     once: dict[Any, Any] = {}  # of millions of rows, few pairs are different
     pairs = zip(table.get("label", [None] * len(clusters)), clusters, strict=True)
     return [once.setdefault(pair, pair) for pair in pairs]
-
-
-def _columns(path: Path, names: Container[str] | None = None) -> dict[str, list[str]]:
-    """Return the columns of a table, those of `names` if they are given; equal cells are one object."""
-    if not path.exists():
-        return {}
-    # a StringIO would take four bytes a letter
-    rows = csv.reader(TextIOWrapper(BytesIO(read_bytes(path)), "utf-8", newline=""))
-    header = {i: name for i, name in enumerate(next(rows, [])) if names is None or name in names}
-    once: dict[str, str] = {}
-    columns: dict[str, list[str]] = {name: [] for name in header.values()}
-    for row in rows:
-        for i, name in header.items():
-            columns[name].append(once.setdefault(row[i], row[i]))
-    return columns

@@ -5,7 +5,7 @@ from ._checkpoint import Checkpoint, CheckpointError
 from ._convert import from_aeon, from_lengths, interpolate, read, scale, windows
 from ._data import SequenceData
 from ._frames import from_frame
-from ._limits import ReadError, available_memory, open_file, read_bytes, require_memory
+from ._limits import ReadError, available_memory, inflation_limit, open_file, read_bytes, require_memory
 from ._model import ModelError, load, load_model, save_model
 from .readers._ascii_numbers import decimals
 from .readers._csv import read_csv
@@ -13,6 +13,7 @@ from .readers._directory import read_directory
 from .readers._mat import read_mat
 from .readers._npz import read_npy, read_npz
 from .readers._parquet import read_parquet
+from .readers._text import read_cells
 from .readers._ts import read_ts
 
 __all__ = [
@@ -26,6 +27,7 @@ __all__ = [
     "from_aeon",
     "from_frame",
     "from_lengths",
+    "inflation_limit",
     "interpolate",
     "load",
     "load_array",
@@ -34,6 +36,7 @@ __all__ = [
     "open_file",
     "read",
     "read_bytes",
+    "read_cells",
     "read_csv",
     "read_directory",
     "read_mat",

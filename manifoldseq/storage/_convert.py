@@ -1,5 +1,6 @@
 """Sequences from files of any kind and from other conventions, cut into windows and scaled."""
 
+import warnings
 from collections.abc import Sequence
 from dataclasses import replace
 from fnmatch import fnmatchcase
@@ -14,11 +15,19 @@ from .. import hooks
 from .._quoted import quoted
 from ..hooks._registry import first_origin
 from ._data import SequenceData, check_steps
-from ._limits import FilePath, ReadError, naming
+from ._limits import INFLATION, FilePath, ReadError, inflation_limit, naming
+from ._padding import without_padding
 from ._real import check_real, real_dtype
 
 
-def read(path: FilePath, *, missing: str = "keep", reader: str | None = None, **options: Any) -> SequenceData:
+def read(
+    path: FilePath,
+    *,
+    missing: str = "keep",
+    reader: str | None = None,
+    inflation: float = INFLATION,
+    **options: Any,
+) -> SequenceData:
     """Read a file or folder with the reader registered for its name.
 
     Parameters
@@ -31,12 +40,16 @@ def read(path: FilePath, *, missing: str = "keep", reader: str | None = None, **
         Whether missing values stay NaN or are interpolated, see `interpolate`.
     reader : str, optional
         The registered name of a reader, which reads the file whatever its name is.
+    inflation : float
+        How many bytes more than on disk a compressed file may take in memory, see `inflation_limit`.
     **options
         Passed to the reader, such as ``variable=`` of `read_mat` or ``id=`` of `read_csv`.
 
     Returns
     -------
     SequenceData
+        Series of one length that end with missing values in every channel are cut there, which is warned of: these are
+        taken as padding.
 
     Raises
     ------
@@ -55,7 +68,11 @@ def read(path: FilePath, *, missing: str = "keep", reader: str | None = None, **
     """
     if missing not in ("keep", "linear"):
         raise ReadError(f"{path}: missing is {quoted(missing)}: choose 'keep' or 'linear'")
-    data = _call(path, reader_of(path, reader), options)
+    with inflation_limit(inflation):
+        data = _call(path, reader_of(path, reader), options)
+    data, padded = without_padding(data)
+    if padded:
+        warnings.warn(f"{path} {padded}", stacklevel=2)
     if missing == "keep":
         return data
     with naming(path):
@@ -99,7 +116,7 @@ def _call(path: FilePath, reader: hooks.ReaderSpec, options: dict[str, Any]) -> 
     if options:
         known = options_of(reader)
         if unknown := [name for name in options if name not in known]:
-            have = f"its options are {', '.join([*known, 'missing'])}"
+            have = f"its options are {', '.join([*known, 'missing', 'inflation'])}"
             raise ReadError(f"{path}: the reader {quoted(reader.name)} has no option {quoted(unknown[0])}: {have}")
     return function(path, **_as_declared(function, options))
 

@@ -1,11 +1,8 @@
 """Sequences from data frames of pandas, polars or pyarrow, which narwhals reads."""
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from datetime import date, time
-from decimal import Decimal
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from importlib import import_module
-from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -16,8 +13,10 @@ from .._quoted import quoted
 from ._data import SequenceData
 from ._limits import ReadError
 from ._xarray import from_xarray, is_xarray
-from .readers._clock import AUTO, says_time, seconds
-from .readers._long_table import Asked, Columns, Rows, are_times, assemble, choose_columns
+from .readers._clock import AUTO
+from .readers._columns import Asked, choose_columns
+from .readers._long_table import Rows, assemble
+from .readers._table import Table, of_table, with_index, without_row_names
 
 
 def from_frame(
@@ -86,69 +85,96 @@ def from_frame(
     id, time, label = (None if name is None else str(name) for name in (id, time, label))
     if is_xarray(frame):
         return replace(from_xarray(frame, id=id, time=time, label=label, columns=columns), name="")
+    channels = None if columns is None else [str(name) for name in columns]
+    elsewhere = ("label",) if label is None else ()
+    asked = Asked(id or AUTO, time, channels, label or "label", elsewhere=elsewhere, option="columns")
     if isinstance(frame, Mapping):
         named = [(f"frame {str(name)[:40]!r}", item) for name, item in frame.items()]
-        data = _from_tables([_table(item, where) for where, item in named], id, time, label, columns, list(frame))
+        data = _of_several([_table(item, where) for where, item in named], asked, list(frame), given=True)
     elif isinstance(frame, list | tuple):
         tables = [_table(item, f"frame {i}") for i, item in enumerate(frame)]
-        data = _from_tables(tables, id, time, label, columns, range(len(tables)))
+        data = _of_several(tables, asked, range(len(tables)))
     else:
-        data = _from_tables([_table(frame, "the frame")], id, time, label, columns, None)
+        data = of_table(_table(frame, "the frame"), asked)
     return replace(data, name="")
 
 
-@dataclass(frozen=True)
-class _Table:
-    """A frame: its columns and the levels of its index by name, as series of narwhals; which levels are id and time."""
+def _of_several(tables: Sequence[Table], asked: Asked, names: Sequence[Any], *, given: bool = False) -> SequenceData:
+    """Return one sequence of each table; those of a list have the ids in their columns, if there are some."""
+    if not tables:
+        raise ReadError("there are no frames: pass at least one")
+    path, first = "the frames", tables[0]
+    index = replace(first.index, id=None)
+    columns = choose_columns(path, first.header, asked, stamps=first.stamps(), index=index)
+    for table in tables[1:]:
+        if asked.channels is None and (unlike := set(table.header) ^ set(first.header)):
+            shown = ", ".join(map(repr, sorted(unlike)))[:200]
+            raise ReadError(f"{table.where} and {first.where} differ in {shown}: give all frames the same columns")
+        if columns.time is not None and (columns.time in table.stamps()) != columns.seconds:
+            raise ReadError(f"{path} hold dates and numbers as {columns.time}: convert either")
+    lengths = [len(table.frame) for table in tables]
+    levels = {name: _joined([table.column(name) for table in tables]) for name in first.levels if name == columns.time}
+    wanted = [name for name in columns.in_use if name not in levels]
+    for table in tables:
+        for name in wanted:
+            table.column(name)  # or an error
+    ends = np.cumsum(lengths)
 
-    where: str
-    rows: int
-    columns: dict[str, Any]
-    levels: dict[str, Any] = field(default_factory=dict)
-    id: str | None = None
-    time: str | None = None
+    def place(row: int) -> str:
+        k = int(np.searchsorted(ends, row, side="right"))
+        return f"row {row - int(ends[k]) + lengths[k]} of {tables[k].where}"
 
-    def column(self, name: str) -> Any:
-        if name in self.columns:
-            return self.columns[name]
-        if name in self.levels:
-            return self.levels[name]
+    joined = Table(path, _joined([table.frame[wanted] for table in tables]), place, index, levels, option=asked.option)
+    rows = joined.rows(columns)
+    numbers = np.repeat(np.arange(len(tables)), lengths)
+    ids = _one_each(tables, columns.id, rows, numbers)
+    if given or ids is None:
+        ids = list(names)
+    columns = replace(columns, id=columns.id or "frame", certain=columns.certain or columns.time is None)
+    columns, rows = without_row_names(columns, replace(rows, ids=numbers, id_names=ids), first.header)
+    return assemble(path, replace(columns, certain=columns.certain or columns.time is None), rows, place)
+
+
+def _one_each(tables: Sequence[Table], id: str | None, rows: Rows, numbers: NDArray[np.intp]) -> list[Any] | None:
+    """Return the id that stands in all rows of each table, None if there are none."""
+    if rows.ids is None:
+        return None
+    starts = np.flatnonzero(np.diff(numbers, prepend=-1))
+    if len(unlike := np.flatnonzero(rows.ids != rows.ids[starts][numbers])):
+        where = tables[int(numbers[unlike[0]])].where
         raise ReadError(
-            f"{self.where} has no column {quoted(name)}, unlike the first: give all frames the same columns"
+            f"{where} has several values in {quoted(id)}, but is one sequence: pass one frame, not a list of them"
         )
-
-    def is_stamp(self, name: str) -> bool:
-        return _holds_stamps(self.column(name))
-
-    def numbers(self, name: str) -> NDArray[np.float64]:
-        """Return a channel, NaN where values are missing."""
-        array = _array(self.column(name))
-        if array is not None and array.dtype.kind == "f":
-            return array
-        remedy = "choose the channels with columns=[…], or convert it"
-        if array is not None:
-            found = f"{self.where}, column {name!r} holds dates or times, no numbers"
-            raise ReadError(f"{found}: name it with time={quoted(name)} if it is the time, or {remedy}")
-        raise self._no_number(name, remedy)
-
-    def times(self, name: str) -> tuple[NDArray[np.float64], bool]:
-        """Return the time, and whether it held dates or times, which become seconds."""
-        array = _array(self.column(name))
-        if array is None:
-            raise self._no_number(name, "convert the time to numbers or dates, or name another column with time=…")
-        return (array, False) if array.dtype.kind == "f" else (seconds(array), True)
-
-    def _no_number(self, name: str, remedy: str) -> ReadError:
-        column = self.column(name)
-        cells = zip(column.to_list(), column.is_null().to_list(), strict=True)
-        wrong = next(((i, v) for i, (v, missing) in enumerate(cells) if not missing and not _is_number(v)), None)
-        if wrong is None:
-            return ReadError(f"{self.where}, column {name!r} holds {column.dtype}, no numbers: {remedy}")
-        row, value = wrong
-        return ReadError(f"{self.where}, row {row}, column {name!r} is {str(value)[:40]!r}, no number: {remedy}")
+    return [rows.id_names[i] for i in rows.ids[starts].tolist()]
 
 
-def _table(frame: Any, where: str) -> _Table:
+def _joined(parts: Sequence[Any]) -> Any:
+    return parts[0] if len(parts) == 1 else import_module("pandas").concat(parts, ignore_index=True)
+
+
+def _table(frame: Any, where: str) -> Table:
+    """Return a frame of pandas, or of another library by way of narwhals, with texts as names."""
+    with needing("data frames need", "frames"):
+        pandas = import_module("pandas")
+    if not isinstance(frame, pandas.DataFrame):
+        frame = _by_narwhals(frame, where)
+    if frame.columns.nlevels > 1:
+        raise ReadError(f"{where} has columns of several levels: give each column one name")
+    names = [str(name) for name in frame.columns]
+    if len(set(names)) < len(names):  # for pandas 1 and "1" are two
+        counted = set[str]()
+        twice = next(name for name in names if name in counted or counted.add(name))
+        raise ReadError(f"{where} has two columns named {quoted(twice)}: rename one")
+    if len(frame) == 0:
+        raise ReadError(f"{where} has no rows: pass one row per time step")
+    index = frame.index
+    frame = frame.set_axis(names, axis=1)
+    levels = [index.get_level_values(i).to_series(index=range(len(frame))) for i in range(index.nlevels)]
+    frame = frame.reset_index(drop=True)
+    return with_index(Table(where, frame, option="columns"), list(index.names), levels)
+
+
+def _by_narwhals(frame: Any, where: str) -> Any:
     with needing("data frames need", "frames"):
         nw = import_module("narwhals.stable.v1")
     try:
@@ -167,220 +193,4 @@ def _table(frame: Any, where: str) -> _Table:
             raise
         twice = str(error).partition("'")[2].partition("'")[0]
         raise ReadError(f"{where} has two columns named {quoted(twice)}: rename one") from None
-    names = [str(name) for name in eager.columns]
-    if any(isinstance(name, tuple) for name in eager.columns):
-        raise ReadError(f"{where} has columns of several levels: give each column one name")
-    if len(set(names)) < len(names):  # for narwhals 1 and "1" are two
-        twice = next(name for i, name in enumerate(names) if name in names[:i])
-        raise ReadError(f"{where} has two columns named {quoted(twice)}: rename one")
-    columns = dict(zip(names, eager.to_dict(as_series=True).values(), strict=True))
-    index = nw.maybe_get_index(eager)
-    if len(eager) == 0:
-        raise ReadError(f"{where} has no rows: pass one row per time step")
-    table = _Table(where, len(eager), columns)
-    if index is None:
-        return table
-    levels = [index.get_level_values(i).to_series() for i in range(index.nlevels)]
-    return _with_index(table, list(index.names), [nw.from_native(level, series_only=True) for level in levels])
-
-
-def _with_index(table: _Table, names: list[Any], levels: list[Any]) -> _Table:
-    """Add the index of a pandas frame: (id, time), or one that may be a time by its values or name; by name the others.
-
-    A column of the same name comes first.
-    """
-    tells = [
-        _holds_stamps(level) or (name is not None and says_time(str(name)) and _array(level) is not None)
-        for name, level in zip(names, levels, strict=True)
-    ]
-    if len(names) > 2:
-        raise ReadError(
-            f"{table.where} has an index of {len(names)} levels: call reset_index(), and name one column with id=…"
-        )
-    if len(names) == 2:
-        place = 0 if tells == [True, False] else 1
-        id_name = "id" if names[1 - place] is None else str(names[1 - place])
-        time_name = "time" if names[place] is None else str(names[place])
-        return replace(table, levels={id_name: levels[1 - place], time_name: levels[place]}, id=id_name, time=time_name)
-    if tells[0] or (names[0] is None and levels[0].dtype.is_float()):  # whether it is a clock is asked later
-        time_name = "time" if names[0] is None else str(names[0])
-        return replace(table, levels={time_name: levels[0]}, time=time_name)
-    return table if names[0] is None else replace(table, levels={str(names[0]): levels[0]})
-
-
-def _from_tables(
-    tables: Sequence[_Table],
-    id: str | None,
-    time: str | None,
-    label: str | None,
-    columns: Sequence[str] | None,
-    names: Sequence[Any] | None,
-) -> SequenceData:
-    """Return sequences of one long table, or, where names are given, of one table each."""
-    if not tables:
-        raise ReadError("there are no frames: pass at least one")
-    path = "the frame" if names is None else "the frames"
-    chosen = _choose(path, tables[0], id, time, label, columns, each=names is not None)
-    for table in tables[1:]:
-        if columns is None and (unlike := set(table.columns) ^ set(tables[0].columns)):
-            shown = ", ".join(map(repr, sorted(unlike)))[:200]
-            raise ReadError(f"{table.where} and {tables[0].where} differ in {shown}: give all frames the same columns")
-    values = [np.column_stack([table.numbers(name) for name in chosen.channels]) for table in tables]
-    times = None
-    if chosen.time is not None:
-        of_tables = [table.times(chosen.time) for table in tables]
-        if len({stamps for _, stamps in of_tables}) > 1:
-            raise ReadError(f"{path} hold dates and numbers as {chosen.time}: convert either")
-        times, chosen = np.concatenate([t for t, _ in of_tables]), replace(chosen, seconds=of_tables[0][1])
-    labels, label_names = _codes(tables, chosen.label)
-    if np.array(label_names).dtype.kind not in "biufU":
-        raise ReadError(
-            f"{path}, column {quoted(chosen.label)} holds {quoted(label_names[0])}: pass numbers or text as labels"
-        )
-    ids, id_names = _codes(tables, chosen.id)
-    if names is not None:
-        ids, id_names = _one_each(tables, chosen.id, ids, id_names, names)
-        chosen = replace(chosen, id=chosen.id or "frame")
-    if times is not None and not chosen.certain and chosen.time not in tables[0].columns:
-        # the name of an index does not suffice: it counts rows, or says whence they came
-        if not are_times(times, ids):
-            times, chosen = None, replace(chosen, time=None, certain=chosen.id is None or names is not None)
-    rows = Rows(np.concatenate(values), times, ids, id_names, labels, label_names)
-    ends = np.cumsum([table.rows for table in tables])
-
-    def place(row: int) -> str:
-        k = int(np.searchsorted(ends, row, side="right"))
-        inside = row - int(ends[k]) + tables[k].rows
-        return f"row {inside}" if names is None else f"row {inside} of {tables[k].where}"
-
-    return assemble(path, chosen, rows, place)
-
-
-def _choose(
-    path: str,
-    table: _Table,
-    id: str | None,
-    time: str | None,
-    label: str | None,
-    columns: Sequence[str] | None,
-    *,
-    each: bool,
-) -> Columns:
-    """Find the columns in use, those of the index included; without ids no time has to be among them."""
-    names = [*table.columns, *(name for name in table.levels if name not in table.columns)]
-    channels = None if columns is None else [str(name) for name in columns]
-    if time is not None and time not in names and time.lower() == "none":
-        time = None
-    given = [("id", id), ("time", None if time == AUTO else time), ("label", label)]
-    for option, name in [*given, *(("columns", name) for name in channels or ())]:
-        if name is not None and name not in names:
-            shown = ", ".join(names[:10])[:200]
-            raise ReadError(f"{table.where} has no column {quoted(name)} but {shown}: name it with {option}=…")
-    if id is None and not each:
-        id = "id" if "id" in names else table.id
-    elif id is None and "id" in names:
-        id = "id"
-    label = "label" if label is None and "label" in names else label
-    found = _automatic_time(table, {id, label, *(channels or ())}) if time == AUTO else None
-    indexed = found is not None and found not in table.columns
-    certain = found is not None and (table.is_stamp(found) or (indexed and table.id is not None))
-    # only the levels of the index that are in use stand among the columns
-    used = (id, label, found if time == AUTO else time, *(channels or ()))
-    header = [*(name for name in names if name in used and name not in table.columns), *table.columns]
-    ordered = time == AUTO and found is None and (id is None or each)
-    if time == AUTO and (certain or indexed or (ordered and channels is not None)):
-        time = found
-    chosen = choose_columns(path, header, Asked(id, time, channels, label))
-    if certain or indexed:
-        return replace(chosen, certain=certain, clocks=channels is None)
-    return replace(chosen, certain=True) if ordered else chosen
-
-
-def _automatic_time(table: _Table, taken: set[str | None]) -> str | None:
-    """Return the column ``time``, else the time of the index, else the one column of dates that is called a time."""
-    if "time" in table.columns:
-        return "time"
-    if table.time is not None and table.time not in table.columns and table.time not in taken:
-        return table.time
-    named = [name for name in table.columns if name not in taken and says_time(name)]
-    stamps = [name for name in named if table.is_stamp(name)]
-    return stamps[0] if len(stamps) == 1 else None
-
-
-def _codes(tables: Iterable[_Table], name: str | None) -> tuple[NDArray[np.intp] | None, list[Any]]:
-    """Number the values of a column, through all tables, from 0 in order of appearance."""
-    if name is None:
-        return None, []
-    numbers: dict[Any, int] = {}
-    codes: list[int] = []
-    for table in tables:
-        column = table.column(name)
-        values = [value.strip() if isinstance(value, str) else value for value in column.to_list()]  # as in text
-        if column.is_null().any() or any(isinstance(value, float) and value != value for value in values):
-            raise ReadError(f"{table.where}, column {quoted(name)} has empty cells: fill them or remove the rows")
-        try:
-            codes += [numbers.setdefault(value, len(numbers)) for value in values]
-        except TypeError:
-            raise ReadError(
-                f"{table.where}, column {quoted(name)} holds {quoted(values[0])}, not one value per row"
-            ) from None
-    return np.array(codes, np.intp), list(numbers)
-
-
-def _one_each(
-    tables: Sequence[_Table], id: str | None, ids: NDArray[np.intp] | None, id_names: list[Any], names: Sequence[Any]
-) -> tuple[NDArray[np.intp], list[Any]]:
-    """Return the numbers of the tables as codes of ids; a list has the ids in the column id if there is one."""
-    numbers = np.repeat(np.arange(len(tables)), [table.rows for table in tables])
-    if ids is None:
-        return numbers, list(names)
-    starts = np.flatnonzero(np.diff(numbers, prepend=-1))
-    if len(unlike := np.flatnonzero(ids != ids[starts][numbers])):
-        where = tables[int(numbers[unlike[0]])].where
-        raise ReadError(
-            f"{where} has several values in {quoted(id)}, but is one sequence: pass one frame, not a list of them"
-        )
-    return numbers, [id_names[i] for i in ids[starts].tolist()] if isinstance(names, range) else list(names)
-
-
-def _array(column: Any) -> NDArray[Any] | None:
-    """Return float64, datetime64 or timedelta64; None for a column that holds something else."""
-    if str(column.dtype).startswith(("Categorical", "Enum")):
-        return None
-    array = np.asarray(column.to_numpy())
-    if array.dtype.kind in "biuf":
-        return array.astype(np.float64)
-    if array.dtype.kind in "Mm":
-        return array
-    if array.dtype.kind != "O":
-        return None
-    missing = np.array(column.is_null().to_list(), dtype=bool)
-    return _of_objects([None if gone else value for value, gone in zip(column.to_list(), missing, strict=True)])
-
-
-def _of_objects(values: list[Any]) -> NDArray[Any] | None:
-    present = [value for value in values if value is not None]
-    if all(map(_is_number, present)):
-        try:
-            return np.array([np.nan if value is None else float(value) for value in values])
-        except OverflowError:  # a whole number beyond the range of float64
-            return None
-    if all(isinstance(value, date) and getattr(value, "tzinfo", None) is None for value in present):
-        return np.array(values, dtype="datetime64[us]")
-    if all(isinstance(value, time) for value in present):
-        return np.array([np.timedelta64("NaT") if v is None else _since_midnight(v) for v in values], "timedelta64[us]")
-    return None
-
-
-def _is_number(value: Any) -> bool:
-    return isinstance(value, Real | Decimal | np.bool_)
-
-
-def _since_midnight(value: time) -> np.timedelta64:
-    whole = 3600 * value.hour + 60 * value.minute + value.second
-    return np.timedelta64(1_000_000 * whole + value.microsecond, "us")
-
-
-def _holds_stamps(column: Any) -> bool:
-    array = _array(column)
-    return array is not None and array.dtype.kind in "Mm"
+    return eager.to_pandas()

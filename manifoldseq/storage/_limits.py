@@ -8,6 +8,7 @@ import time
 import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
+from contextvars import ContextVar
 from importlib import import_module
 from itertools import count
 from pathlib import Path
@@ -24,6 +25,9 @@ DEFLATE_RATIO = 1032
 """The most bytes that one byte of a deflate stream can stand for."""
 OVERHEAD = 256
 """Bytes that one more array, and its place in a list, take in Python."""
+INFLATION = 2**30
+"""Bytes that compressed values may take beyond those of their file, unless `inflation_limit` says otherwise."""
+_inflation = ContextVar("inflation", default=float(INFLATION))
 _UNSUSPECTED = 2**28
 """Bytes that a file of any size may take; beyond them at most `DEFLATE_RATIO` times what it has on disk."""
 BLOCK = 2**24
@@ -105,6 +109,45 @@ def require_memory(path: FilePath, needed: int, *, taken: int = 0) -> None:
         raise ReadError(
             f"{path} would take {needed / 2**30:.3g} GiB of memory out of {size} bytes, as a decompression bomb does: "
             "save it without compression if it is what it should be"
+        )
+
+
+@contextmanager
+def inflation_limit(limit: float) -> Iterator[None]:
+    """Let compressed files that are read inside take up to `limit` bytes more in memory than they have on disk.
+
+    Parameters
+    ----------
+    limit : float
+        By default, outside, 1 GiB. The relative limit of `require_memory` holds as well.
+
+    Raises
+    ------
+    ReadError
+        A ValueError, if it is not positive.
+
+    Examples
+    --------
+    >>> import manifoldseq as ms
+    >>> with ms.storage.inflation_limit(8 * 2**30):
+    ...     pass  # ms.storage.load_array("video.mat")
+    """
+    if not limit > 0:
+        raise ReadError(f"inflation is {limit}: pass a positive number of bytes, such as {INFLATION}")
+    token = _inflation.set(float(limit))
+    try:
+        yield
+    finally:
+        _inflation.reset(token)
+
+
+def require_inflated(path: FilePath, needed: int) -> None:
+    """Raise unless what is compressed in a file may take so many bytes, see `inflation_limit`."""
+    limit = _inflation.get()
+    if needed - _size(path) > limit:
+        raise ReadError(
+            f"{path} would inflate to {needed / 2**30:.3g} GiB, {limit / 2**30:.3g} GiB more than it has are allowed: "
+            f"if it is what it should be, pass inflation={needed:.2g} (--read inflation={needed:.2g})"
         )
 
 

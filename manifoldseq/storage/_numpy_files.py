@@ -13,7 +13,7 @@ from typing import IO, Any, BinaryIO, Self, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from ._limits import BLOCK, DEFLATE_RATIO, OVERHEAD, FilePath, ReadError, require_memory
+from ._limits import BLOCK, DEFLATE_RATIO, OVERHEAD, FilePath, ReadError, require_inflated, require_memory
 from ._real import real_dtype
 
 T = TypeVar("T")
@@ -58,6 +58,7 @@ def members_of(path: FilePath, archive: zipfile.ZipFile, size: int) -> dict[str,
     if sum(info.compress_size for info in infos) > size:
         raise ReadError(f"{path} has members that overlap: save it again with numpy.savez")
     require_memory(path, max((info.file_size for info in infos), default=0) + OVERHEAD * len(infos))
+    require_inflated(path, sum(info.file_size for info in infos if info.compress_type != zipfile.ZIP_STORED))
     members = {info.filename.removesuffix(".npy"): info for info in infos}
     if len(members) < len(infos):
         raise ReadError(f"{path} has two members of one name: save it again with numpy.savez")

@@ -11,7 +11,8 @@ from .._quoted import quoted
 from ._data import SequenceData
 from ._limits import ReadError
 from .readers._clock import AUTO, seconds
-from .readers._long_table import Columns, Rows, assemble
+from .readers._columns import Columns, matching
+from .readers._long_table import Rows, assemble
 
 _SERIES = frozenset(
     "id ids sequence sequences sample samples case cases instance instances trial trials subject subjects episode "
@@ -191,13 +192,12 @@ def _selected(
     path: str, block: NDArray[np.float64], names: tuple[str, ...] | None, columns: Sequence[str]
 ) -> tuple[NDArray[np.float64], tuple[str, ...]]:
     have = tuple(map(str, range(block.shape[2]))) if names is None else names
-    wanted = tuple(map(str, columns))
-    for name in wanted:
-        if name not in have:
-            raise ReadError(
-                f"{path} has no channel {quoted(name)} but {', '.join(have[:10])[:200]}: name it with columns=…"
-            )
-    return block[:, :, [have.index(name) for name in wanted]], wanted
+    try:
+        wanted = matching(have, columns)
+    except LookupError as error:
+        shown = ", ".join(have[:10])[:200]
+        raise ReadError(f"{path} has no channel {quoted(error.args[0])} but {shown}: name it with columns=…") from None
+    return block[:, :, wanted], tuple(have[j] for j in wanted)
 
 
 def _coordinate(path: str, axis: str, values: NDArray[Any]) -> tuple[NDArray[np.float64], bool]:

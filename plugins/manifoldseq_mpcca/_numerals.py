@@ -1,7 +1,7 @@
 """Numerals in several views: the UCI multiple features."""
 
+import warnings
 from importlib.util import find_spec
-from io import BytesIO
 from pathlib import Path
 
 import numpy as np
@@ -52,7 +52,9 @@ def multiple_features(folder: str | Path | None = None) -> tuple[dict[str, Array
         if not path.is_file():
             raise FileNotFoundError(f"{path} is not there: pass the folder with the six files mfeat-fac.csv and so on")
         try:
-            table = np.loadtxt(BytesIO(ms.storage.read_bytes(path)), delimiter=",", skiprows=1)
+            with warnings.catch_warnings():  # columns of two groups have the same numbers for names
+                warnings.simplefilter("ignore", UserWarning)
+                table = ms.storage.read_csv(path, id=None, time=None, label=None).sequences[0]
         except ValueError as error:
             raise ValueError(f"{path} is not a table of numbers below one line of names: {error}") from None
         if table.shape != (_ROWS, columns + 1):

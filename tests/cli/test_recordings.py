@@ -227,18 +227,22 @@ def test_unknown_ways_with_missing_values_are_a_sentence(tmp_path: Path) -> None
 def test_the_help_of_fit_names_the_options_of_every_reader(run: Run) -> None:
     _, out, _ = run("fit", "--help")
     listed = out.partition("Options of readers")[2].partition("Examples:")[0]
-    lines = {
-        line.split()[0]: line.split()[1:]
-        for line in listed.splitlines()
-        if line.startswith("      ") or line[:4] == "    "
-    }
+    options: dict[str, list[str]] = {}
+    key = ""
+    for word in listed.replace("all files", "all").split()[1:]:
+        key = word if word.startswith(".") or word in ("folders", "all") else key
+        options.setdefault(key, [])
+        options[key] += [word] if word != key else []
+    assert options["all"] == ["missing", "inflation"]
+    assert options[".txt"]
+    options[".csv"] = options[".txt"]  # one line for three endings
     for plugin, record in hooks.records("readers"):
         if plugin.distribution != "manifoldseq":  # another test's
             continue
-        options = list(signature(record.resolved().factory).parameters)[1:]  # type: ignore[attr-defined]
+        known = list(signature(record.resolved().factory).parameters)[1:]  # type: ignore[attr-defined]
         pattern = record.patterns[0].lstrip("*")  # type: ignore[attr-defined]
-        if options:
-            assert lines["folders" if pattern == "/" else pattern] == [*options, "missing"]
+        if known:
+            assert options["folders" if pattern == "/" else pattern] == known
 
 
 def test_sequence_data_are_shown_in_a_line(tmp_path: Path) -> None:

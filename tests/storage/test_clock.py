@@ -370,7 +370,7 @@ def test_ids(tmp_path):
         ms.storage.SequenceData([np.ones((3, 1))] * 2, ids=["a", "a"])
 
 
-DIGITS = ["1_000", "１２", "٣", "0x10", "iNF", "nAn", "1e1_0", "1,5", "+-1", "1e", "--", "∞"]
+DIGITS = ["1_000", "１２", "٣", "0x10", "1e1_0", "1,5", "+-1", "1e", "--", "∞"]
 
 
 @pytest.mark.parametrize("text", DIGITS)

@@ -14,10 +14,12 @@ from ..._quoted import quoted
 from .._data import SequenceData
 from .._limits import FilePath, ReadError, natural, record, require, require_memory
 from ._clock import AUTO, filled, refuse_some, steady, without_clocks, without_nothing
-from ._csv import FIRST_LINE, Text, parsed, read_rows
-from ._long_table import Asked, Columns, Rows, choose_columns
+from ._columns import Asked, Columns, choose_columns
+from ._csv import FIRST_LINE, read_table
+from ._long_table import Rows
 from ._npz import read_arrays
-from ._parquet import parquet_tables
+from ._parquet import parquet_rows
+from ._text import Text, read_cells
 
 Tables = Iterator[tuple[Columns, Rows]]
 """Of each file the columns in use, and its rows."""
@@ -32,18 +34,23 @@ def read_directory(
     label: str | None = "label",
     delimiter: str | None = None,
     decimal: str = ".",
+    thousands: str | None = None,
+    encoding: str | None = None,
+    comment: str | None = None,
+    date_format: str | None = None,
 ) -> SequenceData:
     """Read one sequence from each file of a folder.
 
     Parameters
     ----------
     path : str or path-like
-        A folder of ``.npy`` files, arrays of shape (T, d) or (T,), or of ``.csv`` or ``.parquet`` files, tables of
-        numbers with a row per time step; the first line of a ``.csv`` may name the channels. The files are all of one
-        kind and taken in natural order of their names (``walk2`` before ``walk10``). If there are only subfolders,
-        their names are the labels of the files in them. A file ``labels.csv`` beside the others gives their labels: two
-        columns, the names (with their endings or without) or ids of the files and the labels; its first line may hold
-        titles, and must if there are more columns: ``file`` or ``id``, and ``label``, or what `id` and `label` say.
+        A folder of ``.npy`` files, arrays of shape (T, d) or (T,), or of ``.csv``, ``.tsv``, ``.txt`` or ``.parquet``
+        files, tables of numbers with a row per time step; the first line of text may name the channels. The files are
+        all of one kind and taken in natural order of their names (``walk2`` before ``walk10``). If there are only
+        subfolders, their names are the labels of the files in them. A file ``labels.csv`` gives the labels of the other
+        files: two columns, the names (with their endings or without) or ids of the files and the labels; its first
+        line may hold titles, and must if there are more columns: ``file`` or ``id``, and ``label``, or what `id` and
+        `label` say.
         Files that are not there are warned of. Hidden files are left out.
     time : str, int or None
         The name or number of the column by which rows are sorted and that is not a channel; None: there is none, all
@@ -57,8 +64,8 @@ def read_directory(
     channels : sequence of str, optional
         The columns of the channels, by number where they have no names; by default all others that are not clocks.
         Then of these only the column ``time`` may be one.
-    delimiter, decimal : str
-        Of ``.csv`` files, as in `read_csv`.
+    delimiter, decimal, thousands, encoding, comment, date_format : str
+        Of files of text, as in `read_csv`.
 
     Returns
     -------
@@ -98,10 +105,11 @@ def read_directory(
     """
     files, listed = sequence_files(path)
     kind = files[0][0].suffix.lower()
-    if (delimiter is not None or decimal != ".") and kind != ".csv":
+    text = Text(delimiter, decimal, thousands, encoding, comment, date_format)
+    if text != Text() and _KINDS[kind] is not _read_tables:
         raise ReadError(f"{path} has {kind} files, which have no delimiter: leave it out")
-    text = Text.of(path, delimiter, decimal)
-    titles = () if listed is None else tuple(_rows_of(listed, text.delimiter)[0][1])
+    mark = {None: ",", "tab": "\t", "\\t": "\t", "blank": " "}.get(delimiter, str(delimiter))
+    titles = () if listed is None else tuple(_rows_of(listed, mark)[0][1])
     asked = Asked(id, time, channels, label, each=True, elsewhere=("id", "label", *titles))
     named = [file for file, _ in files]
     tables = _checked(named, _KINDS[kind](path, named, asked, text))
@@ -119,7 +127,7 @@ def read_directory(
             )
     found = np.array(by_folder) if by_folder else None
     if listed is not None:
-        found = listed_labels(listed, ids, names, delimiter=text.delimiter, id=id, label=label)
+        found = listed_labels(listed, ids, names, delimiter=mark, id=id, label=label)
     if (column := _one_each(named, "label", columns.label, [rows.label_names for _, rows in tables])) is not None:
         if found is None:
             found = np.array(column)
@@ -247,12 +255,7 @@ def label_places(titles: Sequence[str], id: str | None, label: str | None) -> tu
 
 def _rows_of(file: Path, delimiter: str) -> list[tuple[int, list[str]]]:
     """Return the lines of a small table with their numbers, which may be separated as the other tables are."""
-    rows: list[tuple[int, list[str]]] = []
-    with parsed(file) as lines:
-        for cells in filter(None, lines):
-            cells = cells[0].split(delimiter) if len(cells) == 1 else cells
-            rows.append((lines.line_num, [cell.strip() for cell in cells]))
-            require(file, 0, (1 + len(rows[0][1])) * len(rows))
+    rows = read_cells(file, delimiter)
     if not rows:
         raise ReadError(f"{file} has no lines: write the name of a file, a comma and its label in each")
     return rows
@@ -343,7 +346,11 @@ def _read_tables(path: FilePath, files: list[Path], asked: Asked, text: Text) ->
     total = 0
     for i, file in enumerate(files):
         said: list[str] = []
-        columns, rows, _ = read_rows(file, text, asked, said)
+        found = read_table(file, text, asked, said)
+        table, one = found.table, replace(asked, label=found.label)
+        stamps = table.stamps(None if asked.time is None else str(asked.time))
+        columns = choose_columns(file, table.header, one, stamps=stamps, named=found.named)
+        rows = table.rows(columns)
         top = rows.values[:1].ravel()
         if not columns.named and (top == np.round(top)).all() and len(set(top.tolist())) == len(top):  # years, say
             said.append(f"{FIRST_LINE}: if it names the columns, write names that are no numbers")
@@ -354,7 +361,15 @@ def _read_tables(path: FilePath, files: list[Path], asked: Asked, text: Text) ->
 
 
 def _read_parquet(path: FilePath, files: list[Path], asked: Asked, text: Text) -> Tables:
-    return parquet_tables(path, files, asked)
+    total = 0
+    for file in files:
+        columns, rows, _ = parquet_rows(file, asked)
+        require_memory(path, total := total + rows.values.nbytes)
+        yield columns, rows
 
 
-_KINDS = {".npy": _read_arrays, ".csv": _read_tables, ".parquet": _read_parquet}
+_KINDS = {
+    ".npy": _read_arrays,
+    **dict.fromkeys((".csv", ".tsv", ".txt"), _read_tables),
+    ".parquet": _read_parquet,
+}

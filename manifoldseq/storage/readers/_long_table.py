@@ -7,143 +7,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..._quoted import quoted
 from .._data import SequenceData
 from .._limits import FilePath, ReadError, record
-from ._clock import (
-    AUTO,
-    counts,
-    defect,
-    filled,
-    is_time,
-    partly,
-    rises,
-    sampling_rate,
-    unit,
-    without_clocks,
-    without_nothing,
-)
-
-
-@dataclass(frozen=True)
-class Asked:
-    """What is asked of a table, as in `read_csv`.
-
-    `each` file may be one sequence, as in `read_directory`: then the columns of id and label may be `elsewhere`.
-    """
-
-    id: str | None
-    time: str | int | None
-    channels: Sequence[str] | None
-    label: str | None
-    ordered: bool = True
-    each: bool = False
-    elsewhere: tuple[str, ...] = ("label",)
-
-    @property
-    def names(self) -> list[str]:
-        """The columns that may be named."""
-        return [str(name) for name in (self.id, self.time, self.label, *(self.channels or ())) if name is not None]
-
-
-@dataclass(frozen=True)
-class Columns:
-    """The names of the columns in use, each of which the file has.
-
-    The time is `certain` if it was named, or holds time stamps, which are in `seconds` whatever its name says; columns
-    may turn out to be `clocks` unless the channels or the time were named. Rows that are not `ordered` need no clock.
-    Columns that are not `named` have numbers for names.
-    """
-
-    id: str | None
-    time: str | None
-    label: str | None
-    channels: tuple[str, ...]
-    certain: bool
-    clocks: bool
-    seconds: bool = False
-    ordered: bool = True
-    named: bool = True
-
-    @property
-    def names(self) -> tuple[str, ...] | None:
-        """The names of the channels, if they have any."""
-        return self.channels if self.named else None
-
-    @property
-    def texts(self) -> list[str]:
-        """The columns of id and label, each once."""
-        return list(dict.fromkeys(name for name in (self.id, self.label) if name is not None))
-
-    @property
-    def otherwise(self) -> str:
-        """What to do where dates are no clock, such as the day of a recording."""
-        return ", or name another time and the channels (time=…, channels=…)" if self.seconds else ""
-
-    def rate(self, times: NDArray[np.float64], lengths: Sequence[int]) -> float | None:
-        """Return the sampling rate that the time shows, if it does not count rows."""
-        name = str(self.time)
-        if self.seconds:
-            return sampling_rate(times, lengths, 1.0)
-        return None if self.named and counts(name) else sampling_rate(times, lengths, unit(name))
-
-
-def choose_columns(
-    path: FilePath,
-    header: Sequence[str],
-    asked: Asked,
-    *,
-    stamps: Sequence[str] = (),
-    index: str | None = None,
-    named: bool = True,
-) -> Columns:
-    """Find the columns in the header; the default columns of the label and the time may be missing.
-
-    Columns of `stamps` hold dates or times; an `index`, which is no
-    column, may be the time.
-    """
-    id, time, label = (_or_none(name, header) for name in (asked.id, asked.time, asked.label))
-    if id == AUTO and AUTO not in header:
-        id = "id" if "id" in header else None
-    id, label = (None if name in asked.elsewhere and name not in header else name for name in (id, label))
-    if twice := sorted({name for name in header if header.count(name) > 1}):
-        raise ReadError(f"{path} has two columns named {quoted(twice[0])}: rename one")
-    channels = asked.channels
-    certain, clocks = time != AUTO, time == AUTO and channels is None
-    if time == AUTO:
-        free = [name for name in stamps if name not in (id, label, index, *(channels or ()))]
-        there = "time" if "time" in header and not (asked.each and (channels is None or "time" in channels)) else None
-        if index in stamps and there is None:
-            time = index
-        else:
-            time = free[0] if len(free) == 1 and (asked.each or there is None) else there
-        if time is None and len(free) > 1 and channels is None:
-            found = " and ".join(map(repr, free))[:200]
-            raise ReadError(f"{path} has time stamps in {found}: name the time with time=…, and the channels")
-        if time is None and index is not None:
-            time = index
-        if time is None and not asked.each and asked.ordered and channels is not None:
-            time = "time"
-    shown = ", ".join(header[:10])
-    for option, name, without in [
-        ("id", id, ", or id=None if the file is one sequence"),
-        ("time", time, ", or time=None if the rows are in order"),
-        ("label", label, ", or label=None"),
-        *(("channels", name, "") for name in channels or ()),
-    ]:
-        if name is not None and name not in (*header, index):
-            raise ReadError(f"{path} has no column {quoted(name)} but {shown[:200]}: name it with {option}=…{without}")
-    if channels is None:
-        channels = [name for name in header if name not in (id, time, label)]
-    if not channels:
-        raise ReadError(f"{path} has no channels apart from {shown[:200]}: add at least one column of numbers")
-    seconds = time is not None and time in stamps
-    return Columns(id, time, label, tuple(channels), certain or seconds, clocks, seconds, asked.ordered, named)
-
-
-def _or_none(name: str | int | None, header: Sequence[str]) -> str | None:
-    """Return None for the word that says so on a command line, if no column is named like this."""
-    return None if name is None or (str(name) not in header and str(name).lower() == "none") else str(name)
+from ._clock import defect, filled, is_time, partly, rises, without_clocks, without_nothing
+from ._columns import Columns
 
 
 @dataclass(frozen=True)
@@ -162,11 +29,6 @@ def assemble(path: FilePath, columns: Columns, rows: Rows, place: Callable[[int]
     """Make sequences, in order of first appearance and sorted by time; `place` says where a row is in the file."""
     if len(rows.values) == 0:
         raise ReadError(f"{path} has a header but no rows: add one row per time step")
-    if rows.ids is not None and "" in rows.id_names:
-        empty = int(np.flatnonzero(rows.ids == list(rows.id_names).index(""))[0])
-        raise ReadError(
-            f"{path}, {place(empty)}: column {quoted(columns.id)} has empty cells: fill them or remove the rows"
-        )
     if not columns.ordered and (rows.ids is None or len(rows.id_names) == len(rows.values)):
         return _samples(path, columns, rows)
     ids = np.zeros(len(rows.values), np.intp) if rows.ids is None else rows.ids

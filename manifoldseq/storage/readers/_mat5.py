@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..._quoted import quoted
-from .._limits import DEFLATE_RATIO, OVERHEAD, FilePath, ReadError, require_memory
+from .._limits import DEFLATE_RATIO, OVERHEAD, FilePath, ReadError, require_inflated, require_memory
 from ._mat_variable import NUMERIC, Variable
 
 MATRIX, COMPRESSED = 14, 15
@@ -70,6 +70,7 @@ def _inflate(path: FilePath, payload: memoryview, order: str, most: int | None =
         raise _damaged(path, f"a variable that claims {size} bytes in {len(payload)} compressed ones")
     wanted = size if most is None else min(size, most)
     require_memory(path, _peak(wanted, count))
+    require_inflated(path, wanted)
     content = stream.decompress(stream.unconsumed_tail, wanted) if wanted else b""
     if len(content) < wanted:
         raise _damaged(path, f"a variable of {len(content)} bytes that claims {size}")

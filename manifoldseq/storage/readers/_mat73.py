@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from .._limits import DEFLATE_RATIO, OVERHEAD, FilePath, ReadError, decoding, extra, require_memory
+from .._limits import DEFLATE_RATIO, OVERHEAD, FilePath, ReadError, decoding, extra, require_inflated, require_memory
 from ._mat_variable import Variable
 
 FILTERS = {1, 2, 3}
@@ -86,6 +86,7 @@ def _values(path: FilePath, name: str, item: Any) -> NDArray[Any]:
     if filters.count(1) > 1 or (filters and chunk > held * DEFLATE_RATIO):
         raise _refusal(path, name, f"chunks of {chunk} bytes in {held}")
     require_memory(path, 2 * chunk + item.size * (8 + item.dtype.itemsize))
+    require_inflated(path, item.size * item.dtype.itemsize if filters else 0)
     return np.asarray(item[()])
 
 

@@ -2,22 +2,21 @@
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ..._quoted import quoted
 from .._data import SequenceData
-from .._limits import FilePath, ReadError, extra, opened, require_memory
-from ._clock import AUTO, seconds
-from ._long_table import Asked, Columns, Rows, are_times, assemble, choose_columns
+from .._limits import FilePath, ReadError, extra, opened, require_inflated, require_memory
+from ._clock import AUTO
+from ._columns import Asked, Columns, Index, choose_columns
+from ._long_table import Rows, assemble
+from ._table import Table, without_row_names
 
 _INDEX = "__index_level_0__"
 """As pandas calls an index without a name."""
-_ROWS = 1 << 16
-"""Rows that are read at a time."""
+_KIND = "a .parquet file"
 
 
 def read_parquet(
@@ -60,82 +59,56 @@ def read_parquet(
 
         data = ms.storage.read_parquet("walks.parquet", id="walk", channels=["x", "y"])
     """
-    parquet = extra("pyarrow.parquet", path, "a .parquet file")
-    with opened(path, "a .parquet file") as stream, parquet.ParquetFile(stream, pre_buffer=False) as file:
-        columns = _columns(path, file, Asked(id, time, channels, label, ordered))
-        rows, texts = _check_size(path, file, columns)
+    columns, rows, table = parquet_rows(path, Asked(id, time, channels, label, ordered))
+    return assemble(path, columns, rows, table.place)
+
+
+def parquet_rows(path: FilePath, asked: Asked) -> tuple[Columns, Rows, Table]:
+    """Return the columns in use, which alone are read, their rows, and where these are."""
+    with _opened(path) as (stream, file):
+        schema = file.schema_arrow
+        plain = [name for name in schema.names if not name.startswith("__index_level_")]  # what pandas adds
+        stamps = [name for name in schema.names if _is_stamp(schema.field(name).type)]
+        index = Index()
+        alone = _INDEX in schema.names and len(schema.names) == len(plain) + 1 and "time" not in plain
+        if asked.time == AUTO and alone and (_INDEX in stamps or _is_float(schema.field(_INDEX).type)):
+            index = Index(("time",), None, "time")
+        stamps = ["time" if name == _INDEX else name for name in stamps]
+        columns = choose_columns(path, plain, asked, stamps=stamps, index=index)
+        texts = _check_size(path, file, columns, index)
         # texts stay numbers into a table of them: a long one in every row costs a file nothing
+        parquet = extra("pyarrow.parquet", path, _KIND)
         with parquet.ParquetFile(stream, metadata=file.metadata, read_dictionary=texts, pre_buffer=False) as again:
-            table = again.read(_beside(columns), use_threads=False)
-        values = np.empty((rows, len(columns.channels)), _dtype(file, columns.channels))
-        _fill(path, file, columns.channels, values)
-        _release()
-        rows_read = _rows(path, table, columns, values)
-        if columns.time == _INDEX:
-            columns = replace(columns, time="time")
-            times, ids = rows_read.times, rows_read.ids
-            if times is not None and not (columns.certain or are_times(times, ids)):  # it names the rows
-                columns, rows_read = replace(columns, time=None), replace(rows_read, times=None)
-        return assemble(path, columns, rows_read, lambda row: f"row {int(row)}")
-
-
-def parquet_tables(path: FilePath, files: Sequence[FilePath], asked: Asked) -> Iterator[tuple[Columns, Rows]]:
-    """Yield the columns in use and the rows of each file of a folder: values are parts of one array if they are alike.
-
-    The time is called ``"time"`` if it is an index without a name.
-    """
-    shapes, kinds = [], set()
-    for name in files:
-        with _opened(name) as file:
-            columns = _columns(name, file, asked)
-            shapes.append((_check_size(name, file, columns)[0], len(columns.channels)))
-            kinds.add(_dtype(file, columns.channels))
-    kind = np.result_type(*kinds)
-    require_memory(path, sum(rows * width for rows, width in shapes) * kind.itemsize)
-    together = len({width for _, width in shapes}) == 1
-    ends = np.cumsum([rows for rows, _ in shapes])
-    parts = np.split(np.empty((ends[-1], shapes[0][1]), kind), ends[:-1]) if together else [None] * len(files)
-    for name, shape, part in zip(files, shapes, parts, strict=True):
-        with _opened(name) as file:
-            columns = _columns(name, file, asked)
-            values = np.empty(shape, kind) if part is None else part
-            _fill(name, file, columns.channels, values)
-            rows = _rows(name, file.read(_beside(columns), use_threads=False), columns, values)
-            yield replace(columns, time="time") if columns.time == _INDEX else columns, rows
+            named = [_INDEX if name in index.levels else name for name in columns.in_use]
+            frame = _with_spans(again.read(named, use_threads=False)).to_pandas(
+                ignore_metadata=True, date_as_object=False, split_blocks=True, self_destruct=True, use_threads=False
+            )
+    if len(frame) == 0:
+        raise ReadError(f"{path} has a header but no rows: add one row per time step")
+    frame.columns = ["time" if name == _INDEX else name for name in frame.columns]
+    table = Table(str(path), frame)
+    columns, rows = without_row_names(columns, table.rows(columns), plain)
+    del frame
     _release()
-
-
-def _columns(path: FilePath, file: Any, asked: Asked) -> Columns:
-    """Find the columns in use; an index without a name that holds time stamps, or floats, may be the time."""
-    header = [str(name) for name in file.schema_arrow.names]
-    stamps = [name for name in header if _is_stamp(file.schema_arrow.field(name).type)]
-    plain = [name for name in header if not name.startswith("__index_level_")]  # what pandas adds
-    index = None
-    if asked.time == AUTO and _INDEX in header and len(header) == len(plain) + 1:
-        index = _INDEX if _INDEX in stamps or _is_float(file.schema_arrow.field(_INDEX).type) else None
-    return choose_columns(path, plain, asked, stamps=[name for name in stamps if name in (*plain, index)], index=index)
-
-
-def _beside(columns: Columns) -> list[str]:
-    """Return the columns that are no channels."""
-    return list(dict.fromkeys([*columns.texts, *([] if columns.time is None else [columns.time])]))
+    return columns, rows, table
 
 
 @contextmanager
-def _opened(path: FilePath) -> Iterator[Any]:
-    parquet = extra("pyarrow.parquet", path, "a .parquet file")
-    with opened(path, "a .parquet file") as stream, parquet.ParquetFile(stream, pre_buffer=False) as file:
-        yield file
+def _opened(path: FilePath) -> Iterator[tuple[Any, Any]]:
+    parquet = extra("pyarrow.parquet", path, _KIND)
+    extra("pandas", path, _KIND)
+    with opened(path, _KIND) as stream, parquet.ParquetFile(stream, pre_buffer=False) as file:
+        yield stream, file
 
 
 def parquet_header(path: FilePath) -> list[str]:
     """Return the names of the columns."""
-    with _opened(path) as file:
+    with _opened(path) as (_, file):
         return [str(name) for name in file.schema_arrow.names]
 
 
-def _check_size(path: FilePath, file: Any, columns: Columns) -> tuple[int, list[str]]:
-    """Compare what the footer claims with the memory; return the rows, and the columns of texts."""
+def _check_size(path: FilePath, file: Any, columns: Columns, index: Index) -> list[str]:
+    """Compare what the footer claims with the memory; return the columns of texts."""
     pa = extra("pyarrow", path, "a .parquet file")
     metadata, schema = file.metadata, file.schema_arrow
     groups = [metadata.row_group(i) for i in range(metadata.num_row_groups)]
@@ -146,8 +119,8 @@ def _check_size(path: FilePath, file: Any, columns: Columns) -> tuple[int, list[
         _require_numbers(path, name, schema.field(name).type)
     # the channels in order and sorted, of ids, times and labels codes and orders beside
     width, texts = 2 * _dtype(file, columns.channels).itemsize * len(columns.channels) + 96, []
-    for name in _beside(columns):
-        kind = schema.field(name).type
+    for name in dict.fromkeys([*columns.texts, *([columns.time] if columns.time else [])]):
+        kind = schema.field(_INDEX if name in index.levels else name).type
         if pa.types.is_nested(kind):
             raise ReadError(f"{path}, column {quoted(name)} holds {kind}, not one value per row: convert it")
         if pa.types.is_dictionary(kind):
@@ -159,7 +132,8 @@ def _check_size(path: FilePath, file: Any, columns: Columns) -> tuple[int, list[
             width += 16
     inflated = max((group.total_byte_size for group in groups), default=0)
     require_memory(path, rows * width + inflated)
-    return rows, texts
+    require_inflated(path, rows * width + inflated)
+    return texts
 
 
 def _dtype(file: Any, channels: Sequence[str]) -> np.dtype:
@@ -168,18 +142,6 @@ def _dtype(file: Any, channels: Sequence[str]) -> np.dtype:
 
     single = all(types.is_float32(file.schema_arrow.field(name).type) for name in channels)
     return np.dtype(np.float32 if single else np.float64)
-
-
-def _fill(path: FilePath, file: Any, channels: Sequence[str], values: NDArray[Any]) -> None:
-    """Read columns some rows at a time, so that nothing is there twice."""
-    place = 0
-    for batch in file.iter_batches(_ROWS, columns=list(channels), use_threads=False):
-        rows = slice(place, place + len(batch))
-        for j, name in enumerate(channels):
-            values[rows, j] = _numbers(path, name, batch.column(name))
-        place = rows.stop
-    if place != len(values):
-        raise ReadError(f"{path} holds {place} rows of {len(values)}: it is damaged, save it again")
 
 
 def _release() -> None:
@@ -197,33 +159,15 @@ def _require_numbers(path: FilePath, name: str, kind: Any) -> None:
         )
 
 
-def _rows(path: FilePath, table: Any, columns: Columns, values: NDArray[Any]) -> Rows:
-    times = None
-    if columns.time is not None:
-        column = table[columns.time]
-        times = _stamps(path, column) if columns.seconds else _numbers(path, columns.time, column)
-        times = times.astype(np.float64, copy=False)
-    ids, id_names = _codes(path, columns.id, table)
-    labels, label_names = _codes(path, columns.label, table)
-    return Rows(values, times, ids, id_names, labels, label_names)
+def _with_spans(table: Any) -> Any:
+    """Return a table with times of day as spans since midnight, which may have nanoseconds."""
+    import pyarrow as pa
 
-
-def _numbers(path: FilePath, name: str, column: Any) -> NDArray[np.float64]:
-    pa = extra("pyarrow", path, "a .parquet file")
-    _require_numbers(path, name, column.type)
-    if column.null_count == 0:
-        return np.asarray(column)
-    return column.cast(pa.float64(), safe=False).fill_null(float("nan")).to_numpy()
-
-
-def _stamps(path: FilePath, column: Any) -> NDArray[np.float64]:
-    """Return time stamps in seconds; times of day are spans since midnight."""
-    pa = extra("pyarrow", path, "a .parquet file")
-    kind = column.type
-    if pa.types.is_time(kind):
-        ticks = column.cast(pa.int32() if kind.bit_width == 32 else pa.int64())
-        column = ticks.cast(pa.int64()).cast(pa.duration(kind.unit))
-    return seconds(column.to_numpy())
+    for j, one in enumerate(table.schema):
+        if pa.types.is_time(one.type):
+            ticks = table.column(j).cast(pa.int32() if one.type.bit_width == 32 else pa.int64())
+            table = table.set_column(j, one.name, ticks.cast(pa.int64()).cast(pa.duration(one.type.unit)))
+    return table
 
 
 def _is_stamp(kind: Any) -> bool:
@@ -236,29 +180,3 @@ def _is_float(kind: Any) -> bool:
     from pyarrow import types
 
     return types.is_floating(kind)
-
-
-def _codes(path: FilePath, name: str | None, table: Any) -> tuple[NDArray[np.intp] | None, list[Any]]:
-    """Number the values of a column from 0 in order of appearance."""
-    if name is None:
-        return None, []
-    column = table[name]
-    if column.null_count:
-        raise ReadError(f"{path}, column {quoted(name)} has empty cells: fill them or remove the rows")
-    if table.num_rows == 0:
-        return np.empty(0, np.intp), []
-    pa = extra("pyarrow", path, "a .parquet file")
-    if pa.types.is_dictionary(column.type):
-        encoded = column.unify_dictionaries().combine_chunks()
-    else:
-        encoded = column.combine_chunks().dictionary_encode()
-    indices, names = encoded.indices.to_numpy().astype(np.intp), encoded.dictionary.to_pylist()
-    firsts = np.full(len(names), len(indices))
-    firsts[indices[::-1]] = np.arange(len(indices))[::-1]  # of equal indices the last assignment stays
-    numbers: dict[Any, int] = {}
-    codes = np.zeros(len(names), np.intp)
-    for place in np.argsort(firsts, kind="stable").tolist():
-        if firsts[place] < len(indices):
-            value = names[place].strip() if isinstance(names[place], str) else names[place]  # as in text
-            codes[place] = numbers.setdefault(value, len(numbers))
-    return codes[indices], list(numbers)

@@ -1,7 +1,8 @@
 """A reader of the `.ts` text format of aeon and sktime."""
 
+import re
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from io import TextIOWrapper
 from os import PathLike, fspath
 from typing import NoReturn
@@ -13,6 +14,10 @@ from ..._quoted import quoted
 from .._data import SequenceData
 from .._limits import ReadError, bounded_lines, open_file, require
 from ._ascii_numbers import decimal, decimals
+from ._clock import sampling_rate
+
+_PAIR = re.compile(r"\(([^,()]*),([^,()]*)\)")
+"""A time stamp and a value."""
 
 
 def read_ts(path: str | PathLike[str]) -> SequenceData:
@@ -20,7 +25,9 @@ def read_ts(path: str | PathLike[str]) -> SequenceData:
 
     The header consists of lines ``@key value``, comments start with ``#``, and after ``@data`` each line is one case:
     channels separated by ``:``, values by ``,``, the class label (``@classLabel true …``) or the target
-    (``@targetLabel true``) last. Cases may differ in length; ``?`` is a missing value and becomes NaN.
+    (``@targetLabel true``) last. Cases may differ in length; ``?`` is a missing value and becomes NaN. With
+    ``@timeStamps true`` values are pairs ``(time stamp,value)``, numbers or dates of ISO 8601, by which a case is
+    sorted.
 
     Parameters
     ----------
@@ -35,7 +42,7 @@ def read_ts(path: str | PathLike[str]) -> SequenceData:
     Raises
     ------
     ReadError
-        One sentence naming the file, the line and what to do: not UTF-8, empty, no ``@data``, time stamps, a value that
+        One sentence naming the file, the line and what to do: not UTF-8, empty, no ``@data``, a value that
         is not a number, or a case that does not fit the header.
     FileNotFoundError
         If there is no such file.
@@ -90,6 +97,8 @@ class _Reader:
     sequences: list[NDArray[np.float64]] = field(default_factory=list)
     labels: list[str] = field(default_factory=list)
     size: int = 0
+    stamped: bool = False
+    stamps: list[list[str]] = field(default_factory=list)
 
     def header(self, number: int, line: str) -> None:
         key, *values = line[1:].split() or [""]
@@ -100,8 +109,7 @@ class _Reader:
             case "problemname":
                 self.name = " ".join(values)
             case "timestamps":
-                if self.flag(number, key, value):
-                    self.refuse_timestamps(number)
+                self.stamped = self.flag(number, key, value)
             case "classlabel":
                 self.classes = values[1:] if self.flag(number, key, value) else None
             case "targetlabel":
@@ -128,13 +136,9 @@ class _Reader:
             _refuse(self.path, number, f"@{key} is {quoted(value)}: write a positive whole number")
         return int(value)
 
-    def refuse_timestamps(self, number: int) -> NoReturn:
-        _refuse(self.path, number, "time stamps are not supported: resample and write values only (@timeStamps false)")
-
     def case(self, number: int, line: str) -> None:
-        if "(" in line:
-            self.refuse_timestamps(number)
-        texts = line.split(":")
+        # the colons of times of day stand in brackets
+        texts = re.findall(r"(?:[^:(]|\([^)]*\)?)+|(?<=:)(?=:|$)", line) if self.stamped else line.split(":")
         if self.classes is not None or self.target:
             self.labels.append(self.label(number, texts.pop().strip()))
             if not texts:
@@ -145,6 +149,8 @@ class _Reader:
         if len(texts) != self.channels:
             wanted = f"{self.channels} channels" + " and a label" * bool(self.labels)
             _refuse(self.path, number, f"the case has {len(texts)} channels, not {wanted}: complete or remove it")
+        if self.stamped:
+            texts = [self.unstamped(number, channel, text) for channel, text in enumerate(texts)]
         channels = [self.values(number, channel, text) for channel, text in enumerate(texts)]
         lengths = {len(values) for values in channels}
         if len(lengths) > 1:
@@ -159,6 +165,20 @@ class _Reader:
         self.sequences.append(np.stack(channels, axis=1))
         self.size += self.sequences[-1].size
         require(self.path, self.size, len(self.sequences))
+
+    def unstamped(self, number: int, channel: int, text: str) -> str:
+        """Return the values of pairs (time stamp, value); all channels of a case have the same time stamps."""
+        pairs = _PAIR.findall(text)
+        if _PAIR.sub("", text).strip(", ") or not pairs:
+            _refuse(
+                self.path, number, f"channel {channel} is no list of pairs: write (time stamp,value),… as @timeStamps"
+            )
+        stamps = [stamp.strip() for stamp, _ in pairs]
+        if channel == 0:
+            self.stamps.append(stamps)
+        elif stamps != self.stamps[-1]:
+            _refuse(self.path, number, f"channel {channel} has other time stamps than channel 0: resample the case")
+        return ",".join(value for _, value in pairs)
 
     def label(self, number: int, text: str) -> str:
         if self.classes and text not in self.classes:
@@ -193,7 +213,36 @@ class _Reader:
             labels = np.array(self.labels, dtype=np.float64)
         elif self.classes is not None:
             labels = np.array(self.labels)
-        return SequenceData(self.sequences, labels, name=self.name)
+        data = SequenceData(self.sequences, labels, name=self.name)
+        return self.in_order(data) if self.stamped else data
+
+    def in_order(self, data: SequenceData) -> SequenceData:
+        """Return the data sorted by the time stamps, numbers or dates, which are the clock."""
+        of_case = [[*map(_seconds, stamps)] for stamps in self.stamps]
+        if any(stamp is None for stamps in of_case for stamp in stamps):
+            raise ReadError(
+                f"{self.path} has time stamps that are neither numbers nor dates as in ISO 8601: convert them"
+            )
+        times = [np.array(stamps, dtype=np.float64) for stamps in of_case]
+        orders = [np.argsort(t, kind="stable") for t in times]
+        ordered = [t[order] for t, order in zip(times, orders, strict=True)]
+        for i, t in enumerate(ordered):
+            if len(t) > 1 and not (np.diff(t) > 0).all():
+                raise ReadError(f"{self.path}, case {i} has a time stamp twice: correct or remove one")
+        dated = any(":" in stamp or "-" in stamp[1:] for stamp in self.stamps[0])
+        rate = sampling_rate(np.concatenate(ordered), [*map(len, ordered)], 1.0 if dated else None)
+        rows = [x[order] for x, order in zip(data.sequences, orders, strict=True)]
+        return replace(data, sequences=rows, sampling_rate=rate, clocks=("time stamps",))
+
+
+def _seconds(stamp: str) -> float | None:
+    """Return a time stamp as a number, that of a date in seconds since 1970."""
+    if _is_number(stamp):
+        return decimal(stamp)
+    try:
+        return float((np.datetime64(stamp) - np.datetime64(0, "s")) / np.timedelta64(1, "s"))
+    except ValueError:
+        return None
 
 
 def _is_number(text: str) -> bool:

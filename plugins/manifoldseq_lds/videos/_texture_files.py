@@ -1,6 +1,5 @@
 """Videos of moving textures on disk, in the folder layouts of DynTex++, YUPENN and DynTex, read when asked for."""
 
-import csv
 import re
 import warnings
 from collections.abc import Callable, Sequence
@@ -161,20 +160,14 @@ def _listed(root: Path) -> list[tuple[Path, str]]:
     table = root / "labels.csv"
     if not table.is_file():
         raise FileNotFoundError(f"{table} is not there: write one line 'name,class' per video")
-    try:
-        lines = ms.storage.read_bytes(table).decode("utf-8-sig").splitlines()
-    except UnicodeDecodeError:
-        raise ValueError(f"{table} is no UTF-8 text: save it as such") from None
     videos: dict[str, list[Path]] = {}
     for entry in filter(_is_video, sorted(root.rglob("*"))):
         videos.setdefault(entry.stem, []).append(entry)
     found = {}
-    for number, row in enumerate(csv.reader(lines), 1):
-        if not row:
-            continue
-        if len(row) != 2 or not all(cell.strip() for cell in row):
+    for number, row in ms.storage.read_cells(table):
+        if len(row) != 2 or not all(row):
             raise ValueError(f"{table}, line {number}: {quoted(','.join(row))} is not 'name,class'")
-        name = Path(row[0].strip()).stem
+        name = Path(row[0]).stem
         if name not in videos:
             raise FileNotFoundError(f"{table}, line {number}: {root} has no video {quoted(name)}")
         if len(videos[name]) > 1:
@@ -182,7 +175,7 @@ def _listed(root: Path) -> list[tuple[Path, str]]:
             raise ValueError(f"{table}, line {number}: {quoted(name)} is both {one} and {other}: rename or remove one")
         if videos[name][0] in found:
             raise ValueError(f"{table}, line {number}: {quoted(name)} has a line already: keep one")
-        found[videos[name][0]] = row[1].strip()
+        found[videos[name][0]] = row[1]
     return sorted(found.items(), key=lambda pair: (_natural(pair[1]), _natural(pair[0].stem)))
 
 
