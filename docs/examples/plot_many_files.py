@@ -2,8 +2,8 @@
 Principal components of rows in many files
 ==========================================
 
-Rows lie in eight files. L-BFGS evaluates every row in each iteration; stochastic gradients of batches of rows come close
-within the first passes. Files are memory maps, so that only the rows of a computation are read.
+Rows lie in eight files. L-BFGS evaluates every row in each iteration; stochastic gradients of batches of rows come
+close within the first passes. Files are memory maps, so that only the rows of a computation are read.
 """
 
 import tempfile

@@ -31,7 +31,7 @@ problem = ms.Problem(ms.manifolds.Stiefel(n, p), cost, gradient=gradient)
 optimum = -np.sum(np.sort(eigenvalues)[::-1][:p] * weights)
 
 # %%
-# Every solver starts at the same point. ``history`` has the objective and the count of evaluations after each iteration.
+# Every solver starts at the same point. ``history`` has the objective after each iteration.
 
 start = problem.manifold.random_point(rng)
 fig, ax = plt.subplots(figsize=(6, 3.4), layout="constrained")
