@@ -1,5 +1,6 @@
 """Draw the table of docs/benchmarks/orthogonal-layers.md: ``python -m benchmarks.hope._orthogonal_picture``."""
 
+import io
 import re
 from pathlib import Path
 
@@ -13,7 +14,7 @@ def main() -> None:
     """Write docs/_static/orthogonal-layers.svg."""
     text = (DOCS / "benchmarks" / "orthogonal-layers.md").read_text(encoding="utf-8")
     rows = [re.split(r" \| ", line.strip("| ")) for line in text.split("---|\n")[1].split("\n\n")[0].splitlines()]
-    names = [re.sub(r"`|\(.*\)|parametrizations\.orthogonal, ", "", row[0]).strip() for row in rows]
+    names = [re.sub(r"`parametrizations\.orthogonal`, |`|\(.*\)", "", row[0]).strip() for row in rows]
     with matplotlib.rc_context({"svg.hashsalt": "manifoldseq"}):
         figure = Figure(figsize=(7, 2.8), layout="constrained")
         axes = figure.subplots()
@@ -26,7 +27,10 @@ def main() -> None:
         axes.set(xscale="log", xlabel="ms of CPU time per step", xlim=(0.5, 2000))
         axes.invert_yaxis()
         axes.legend(fontsize="small")
-        figure.savefig(DOCS / "_static" / "orthogonal-layers.svg", metadata={"Date": None})
+        file = io.StringIO()
+        figure.savefig(file, format="svg", metadata={"Date": None})
+    picture = re.sub(r" +$", "", file.getvalue(), flags=re.MULTILINE)
+    (DOCS / "_static" / "orthogonal-layers.svg").write_text(picture, encoding="utf-8")
 
 
 if __name__ == "__main__":
