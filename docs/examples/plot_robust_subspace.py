@@ -1,6 +1,6 @@
 """
-A robust subspace as a model of one's own
-=========================================
+Robust subspace estimation with a registered model
+==================================================
 
 A model registered in one file, as in *Write a model*: the subspace with the least mean distance to rows. A second
 plugin adds an initializer, as in *Write an initializer*. Both are compared with principal components for growing
