@@ -1,4 +1,4 @@
-"""Clusterings by aeon on the sets of the page *Where systems win*: time warping, random convolutions.
+"""Clusterings by aeon on the sets of docs/benchmarks/clustering.md: time warping, random convolutions.
 
 aeon's dependencies hold numpy back, so this runs in an environment of its own, which holds aeon 1.6 or newer:
 

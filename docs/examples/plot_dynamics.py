@@ -108,8 +108,8 @@ draw(axes[1:], labels, purity, kernel)
 # ------------------------
 # Noise that is heard again after 8, 10 or 12 steps. One number per step shows no state; the rule stacks sixteen steps
 # into one output, of which nobody told it. Autocovariances at five lags do not reach the echo, and at sixteen lags
-# most of what k-means sees is noise (*Where systems win* has the figures, also those of random convolutions, which find
-# the echoes too).
+# most of what k-means sees is noise (the benchmark of clusterings has the figures, also those of random convolutions,
+# which find the echoes too).
 
 data = ms.hooks.get_dataset("echoes").loader()
 labels = np.asarray(data.labels)

@@ -41,7 +41,7 @@ gram = kernel.cross(packed, packed) / 5
 # --------
 # The penalty C is chosen by cross-validation among the labelled recordings. Beside stand two classifiers that know no
 # systems. On these forty recordings each of them has one more right: to classify four motions takes no model of time.
-# To cluster them does (*Where systems win* in the guide), and the kernel says what a recording is like.
+# To cluster them does (the benchmark of clusterings has the figures), and the kernel says what a recording is like.
 
 search = GridSearchCV(SVC(kernel="precomputed"), {"C": [1, 10, 100]}, cv=5)
 search.fit(gram[np.ix_(train, train)], data.labels[train])

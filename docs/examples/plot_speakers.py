@@ -29,7 +29,7 @@ axes[0].set_ylabel("12 channels")
 # ------------------
 # States, delay, and that the level of a channel is part of a voice, are found without labels; the table says how. Two
 # descriptions without systems stand beside it: means and deviations of the channels tell these three voices as well. Of
-# all nine speakers they tell less (*Where systems win* in the guide).
+# all nine speakers they tell less (the benchmark of clusterings has the figures).
 
 model = LDSKMeans(n_clusters=3, random_state=0)
 agreement = adjusted_rand_score(labels, model.fit_predict(sequences))

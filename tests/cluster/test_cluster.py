@@ -443,7 +443,7 @@ def test_whoever_listens_is_not_yet_a_scheduler(monkeypatch: pytest.MonkeyPatch)
 
 @slow
 def test_script_of_the_how_to_page(tmp_path: Path) -> None:
-    page = (Path(__file__).parents[2] / "docs" / "guide" / "executors.md").read_text(encoding="utf-8")
+    page = (Path(__file__).parents[2] / "docs" / "guide" / "cluster-of-machines.md").read_text(encoding="utf-8")
     script = page.split("The file `components.py`")[1].split("```python\n")[1].split("\n```")[0]
     (tmp_path / "components.py").write_text(script, encoding="utf-8")
     done = subprocess.run(

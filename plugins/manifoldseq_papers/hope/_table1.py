@@ -89,7 +89,7 @@ CHOSEN = {
     "pca-movmf": Choice(0.92, 0.02, kappa=40.0),
     "hope": Choice(0.85, 0.02, kappa=40.0),
 }
-"""What it chose for K = 400 and quadrants; see docs/guide/hope-features.md."""
+"""What it chose for K = 400 and quadrants; see docs/benchmarks/features.md."""
 
 FINER = 0.75
 """The quantile for finer cells, of every model: chosen with PCA-movMF of 100 units, for 3 x 3 and 4 x 4 cells."""
