@@ -21,6 +21,7 @@ extensions = [
     "sphinx_gallery.gen_gallery",
     "mathtext",  # docs/_ext: formulas as SVG, since MathJax would be fetched
     "reference",  # docs/_ext: pages made from the code
+    "keywords",  # docs/_ext: words that readers search for, from the front matter of pages
 ]
 exclude_patterns = ["_build", "examples", "gallery/*.ipynb", "gallery/*.py"]
 templates_path = ["_templates"]
