@@ -1,4 +1,4 @@
-"""Readers search in the words of their task: the search of the built documentation, run by node, finds its page first."""
+"""Readers search in the words of their task: the built search, run by node, finds its page first."""
 
 from __future__ import annotations
 
