@@ -63,6 +63,7 @@ html_copy_source = False
 html_show_sourcelink = False
 html_show_sphinx = False
 html_sidebars = {page: [] for page in ("index", "develop/changelog")}
+html_context = {"default_mode": "auto"}  # light or dark, as the system is
 html_theme_options = {
     "navigation_with_keys": False,
     "header_links_before_dropdown": 8,
