@@ -49,6 +49,7 @@ sphinx_gallery_conf = {
     "download_all_examples": False,
     "show_signature": False,
     "show_memory": False,
+    "remove_config_comments": True,
     "min_reported_time": 0,
     "image_scrapers": ("animated.scraper", "matplotlib"),  # docs/_ext/animated.py
     "reset_modules": ("matplotlib",),

@@ -1,6 +1,6 @@
 """
-How correlations die
-====================
+Keeping projections orthogonal while HOPE learns
+================================================
 
 HOPE learns a projection U and a mixture of what it keeps, together. Its paper casts U U' = I as a penalty, the sum of
 the correlations of the rows of U, and climbs by stochastic gradients (Algorithm 1). Here that algorithm runs as

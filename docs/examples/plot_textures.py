@@ -1,5 +1,5 @@
 """
-What will the water do next?
+Forecasting dynamic textures
 ============================
 
 A video whose pixels move together is a *dynamic texture*: few numbers, the state of a linear dynamical system, tell
