@@ -193,12 +193,12 @@ def test_reference_has_every_command_option_and_name(reference: ModuleType, caps
         assert all(f"``{record.name}``" in pages["catalogue.rst"] for _, record in ms.hooks.records(kind))
 
 
-def test_picture_of_the_house_has_every_room(reference: ModuleType) -> None:
-    picture = ElementTree.fromstring(reference.house.draw())
+def test_picture_of_the_layers_has_every_module(reference: ModuleType) -> None:
+    picture = ElementTree.fromstring(reference.layers.draw())
     texts = [element.text for element in picture.iter("{http://www.w3.org/2000/svg}text")]
-    rooms = {path.stem for path in (ROOT / "manifoldseq").iterdir()} - {"__init__", "__main__", "__pycache__", "py"}
-    assert rooms <= set(texts)
-    assert rooms == set(reference.house.SAYS)
+    modules = {path.stem for path in (ROOT / "manifoldseq").iterdir()} - {"__init__", "__main__", "__pycache__", "py"}
+    assert modules <= set(texts)
+    assert modules == set(reference.layers.SAYS)
 
 
 def test_table_of_models_is_that_of_the_records(monkeypatch: pytest.MonkeyPatch) -> None:

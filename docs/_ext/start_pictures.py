@@ -31,7 +31,9 @@ def stiefel(axes: Axes) -> None:
     turn = np.linspace(0, 2 * np.pi, 200)
     axes.plot(np.cos(turn), np.sin(turn), color=GRAY, lw=1)
     problem = ms.Problem(ms.manifolds.Sphere(3), lambda v: v @ S @ v, gradient=lambda v: 2 * S @ v)
-    for start, colour in zip(([-0.2, -0.9, 0.3], [-0.35, 0.85, 0.3], [0.1, 0.1, 0.9]), (BLUE, RED, "#2b9348"), strict=True):
+    for start, colour in zip(
+        ([-0.2, -0.9, 0.3], [-0.35, 0.85, 0.3], [0.1, 0.1, 0.9]), (BLUE, RED, "#2b9348"), strict=True
+    ):
         path: list[np.ndarray] = []
         first = ms.manifolds.Sphere(3).nearest(np.array(start))
         ms.minimize(problem, first, solver="tr", callback=lambda event, path=path: path.append(event.x))
@@ -69,7 +71,9 @@ def rotations(axes: Axes) -> None:
         common = np.linalg.svd(np.sum(truth @ R.mT, axis=0))
         R = common[0] @ common[2] @ R
         for k in range(n):
-            axes.plot([0.45 * R[k, 0, 0], radius * R[k, 0, 0]], [0.45 * R[k, 1, 0], radius * R[k, 1, 0]], color=colour, lw=2)
+            axes.plot(
+                [0.45 * R[k, 0, 0], radius * R[k, 0, 0]], [0.45 * R[k, 1, 0], radius * R[k, 1, 0]], color=colour, lw=2
+            )
     axes.plot(1.08 * np.cos(angle), 1.08 * np.sin(angle), "o", color=RED, ms=3)
     axes.set_aspect("equal")
 
@@ -91,7 +95,9 @@ def forecast(axes: Axes) -> None:
     """The end of a sequence, its forecast with an interval of 90 %, and what followed (gray)."""
     rng = np.random.default_rng(1)
     t = np.arange(140)[:, None]
-    x = np.sin(2 * np.pi * t / 17 + [0, 1, 2]) * (1 + 0.4 * np.sin(2 * np.pi * t / 61)) + 0.15 * rng.standard_normal((140, 3))
+    x = np.sin(2 * np.pi * t / 17 + [0, 1, 2]) * (1 + 0.4 * np.sin(2 * np.pi * t / 61)) + 0.15 * rng.standard_normal(
+        (140, 3)
+    )
     identifier = LDSIdentifier(n_states="auto", method="em").fit([x[:100]])
     mean = identifier.forecast([x[:100]], n_steps=40)[0, :, 0]
     lower, upper = (bound[0, :, 0] for bound in identifier.forecast_interval([x[:100]], n_steps=40, coverage=0.9))
@@ -161,7 +167,9 @@ def shared(axes: Axes) -> None:
     for k in range(2):
         axes.plot(X[label == k], Y[label == k], "o", color=FOUR[k], ms=2.5, alpha=0.7)
     grid = np.linspace(X.min(), X.max(), 200)[:, None]
-    axes.plot(grid, np.polyval(np.polyfit(X[:, 0], Y[:, 0], 1), grid), color=GRAY, lw=1.5, label="one linear regression")
+    axes.plot(
+        grid, np.polyval(np.polyfit(X[:, 0], Y[:, 0], 1), grid), color=GRAY, lw=1.5, label="one linear regression"
+    )
     axes.plot(grid, model.impute(grid, None)[1], color="#101010", lw=2, label="conditional mean of the mixture")
     axes.set(xlabel="view x", ylabel="view y")
     axes.legend(frameon=False)
