@@ -65,7 +65,7 @@ def draw() -> str:
     parts = [
         f'<svg class="layers" viewBox="0 0 {WIDTH} {height}" role="img" aria-labelledby="layers-title"'
         ' xmlns="http://www.w3.org/2000/svg">',
-        '<title id="layers-title">Layers of the package: plugins above, modules of the core below, imports point down</title>',
+        '<title id="layers-title">Layers: plugins above, modules of the core below, imports point down</title>',
         '<defs><marker id="layers-tip" viewBox="0 0 10 10" refX="9" refY="5" markerWidth="7" markerHeight="7"'
         ' orient="auto"><path class="tip" d="M0 0 10 5 0 10z"/></marker></defs>',
         *_plugins([*plugins(), "your plugin"]),

@@ -43,7 +43,7 @@ def stiefel(axes: Axes) -> None:
 
 
 def rotations(axes: Axes) -> None:
-    """Angles of plane rotations from measured differences, a fifth of them wrong: least squares (gray), robust (blue)."""
+    """Angles of plane rotations from differences, a third of them wrong: by least squares (gray), robust (blue)."""
     rng = np.random.default_rng(4)
     n, group = 14, ms.manifolds.SpecialOrthogonal(2)
     several = group**n
@@ -149,7 +149,7 @@ def nested(axes: Axes) -> None:
 
     for _ in range(12):
         axes.plot(objective(np.linalg.qr(rng.standard_normal((d, d)))[0]), color=GRAY, lw=0.8)
-    values, V = np.linalg.eigh(within.T @ within - about.T @ about)
+    V = np.linalg.eigh(within.T @ within - about.T @ about)[1]
     axes.plot(objective(V), color=BLUE, lw=2)
     m = len(SubspaceEncoder().fit(X, labels).components_)
     axes.plot([m], [objective(V)[m]], "o", color=RED, ms=6)
