@@ -1,6 +1,8 @@
 """Pictures of the start page and of the theory pages, computed with the public API: run it to write docs/_static."""
 
 from collections.abc import Callable
+from functools import partial
+from itertools import pairwise
 from pathlib import Path
 
 import matplotlib
@@ -20,7 +22,7 @@ FOUR = ("#1f77b4", "#d9731a", "#2b9348", "#8e5bb5")
 Draw = Callable[[Axes], None]
 
 
-def stiefel(axes: Axes) -> None:
+def sphere(axes: Axes) -> None:
     """Contours of a Rayleigh quotient on the sphere, seen from the front, and the iterates of `minimize`."""
     Q = np.linalg.qr(np.array([[0.8, 0.4, 0.4], [-0.4, 0.9, 0.2], [-0.4, -0.3, 0.8]]))[0]
     S = Q @ np.diag([3.0, 1.6, 0.4]) @ Q.T
@@ -39,6 +41,28 @@ def stiefel(axes: Axes) -> None:
         ms.minimize(problem, first, solver="tr", callback=lambda event, path=path: path.append(event.x))
         steps = np.array(path)
         axes.plot(steps[:, 0], steps[:, 1], "o-", color=colour, lw=1.3, ms=3)
+    axes.set_aspect("equal")
+
+
+def stiefel(axes: Axes) -> None:
+    """Two orthonormal columns in three dimensions while `minimize` turns them into eigenvectors."""
+    turn = np.linspace(0, 2 * np.pi, 200)
+    for height in (1.0, 0.3):
+        axes.plot(np.cos(turn), height * np.sin(turn), color=GRAY, lw=1 if height == 1 else 0.6)
+    Q = np.linalg.qr(np.array([[0.9, -0.2, 0.4], [0.2, 0.9, 0.3], [-0.4, -0.2, 0.9]]))[0]
+    S, N = Q @ np.diag([3.0, 2.0, 1.0]) @ Q.T, np.array([2.0, 1.0])
+    problem = ms.Problem(
+        ms.manifolds.Stiefel(3, 2), lambda X: -np.sum(X * (S @ X) * N), gradient=lambda X: -2 * (S @ X) * N
+    )
+    path: list[np.ndarray] = []
+    start = np.linalg.qr(np.array([[0.1, 0.7], [-0.9, 0.6], [0.5, 0.4]]))[0]
+    ms.minimize(problem, start, solver="tr", callback=lambda event: path.append(event.x))
+    steps = [np.reshape(point, (3, 2)) for point in path]
+    fine = [ms.manifolds.Stiefel(3, 2).geodesic(x, y, np.linspace(0, 1, 20)) for x, y in pairwise(steps)]
+    for column, colour in (0, RED), (1, BLUE):
+        axes.plot(*np.concatenate(fine)[:, :2, column].T, color=colour, lw=1)
+        axes.plot(*np.array(steps)[:, :2, column].T, "o", color=colour, ms=2.5)
+        axes.plot([0, steps[-1][0, column]], [0, steps[-1][1, column]], color=colour, lw=2.2)
     axes.set_aspect("equal")
 
 
@@ -78,6 +102,14 @@ def rotations(axes: Axes) -> None:
     axes.set_aspect("equal")
 
 
+def recordings(axes: Axes) -> None:
+    """Records of a shaken structure, coloured by the cluster that they are in."""
+    data = ms.hooks.get_dataset("damaged-structure").loader()
+    found = LDSKMeans(n_clusters=4, random_state=0).fit(data.sequences).labels_
+    for row, k in enumerate(np.random.default_rng(1).permutation(len(found))[:6]):
+        axes.plot(data.sequences[k][:110, 2] - 4 * row, color=FOUR[found[k]], lw=1)
+
+
 def cluster(axes: Axes) -> None:
     """The records of a shaken structure, placed by the kernel of their systems; colours are the clusters found."""
     data = ms.hooks.get_dataset("damaged-structure").loader()
@@ -91,21 +123,22 @@ def cluster(axes: Axes) -> None:
         axes.plot(*place[model.labels_ == k].T, "o", color=colour, ms=4, mec="white", mew=0.3)
 
 
-def forecast(axes: Axes) -> None:
-    """The end of a sequence, its forecast with an interval of 90 %, and what followed (gray)."""
+def forecast(axes: Axes, channels: int = 1) -> None:
+    """The ends of channels, their forecast with an interval of 90 %, and what followed (gray)."""
     rng = np.random.default_rng(1)
     t = np.arange(140)[:, None]
-    x = np.sin(2 * np.pi * t / 17 + [0, 1, 2]) * (1 + 0.4 * np.sin(2 * np.pi * t / 61)) + 0.15 * rng.standard_normal(
-        (140, 3)
-    )
+    beat = 1 + 0.4 * np.sin(2 * np.pi * t / 61)
+    x = beat * np.sin(2 * np.pi * t / 17 + [0, 1, 2]) + 0.15 * rng.standard_normal((140, 3))
     identifier = LDSIdentifier(n_states="auto", method="em").fit([x[:100]])
-    mean = identifier.forecast([x[:100]], n_steps=40)[0, :, 0]
-    lower, upper = (bound[0, :, 0] for bound in identifier.forecast_interval([x[:100]], n_steps=40, coverage=0.9))
+    mean = identifier.forecast([x[:100]], n_steps=40)[0]
+    lower, upper = (bound[0] for bound in identifier.forecast_interval([x[:100]], n_steps=40, coverage=0.9))
     ahead = np.arange(100, 140)
-    axes.fill_between(ahead, lower, upper, color=BLUE, alpha=0.25, lw=0)
-    axes.plot(np.arange(60, 140), x[60:, 0], color=GRAY, lw=1)
-    axes.plot(np.arange(60, 100), x[60:100, 0], color=RED, lw=1.3)
-    axes.plot(ahead, mean, color=BLUE, lw=1.5)
+    for channel in range(channels):
+        shift = -4.0 * channel
+        axes.fill_between(ahead, lower[:, channel] + shift, upper[:, channel] + shift, color=BLUE, alpha=0.25, lw=0)
+        axes.plot(np.arange(60, 140), x[60:, channel] + shift, color=GRAY, lw=1)
+        axes.plot(np.arange(60, 100), x[60:100, channel] + shift, color=RED, lw=1.3)
+        axes.plot(ahead, mean[:, channel] + shift, color=BLUE, lw=1.5)
 
 
 def views(axes: Axes) -> None:
@@ -178,15 +211,15 @@ def shared(axes: Axes) -> None:
 CARDS: dict[str, Draw] = {
     "stiefel": stiefel,
     "rotation-averaging": rotations,
-    "cluster-recordings": cluster,
-    "forecasts": forecast,
+    "cluster-recordings": recordings,
+    "forecasts": partial(forecast, channels=3),
     "two-views": views,
     "places": places,
 }
-TITLES = {
-    "stiefel": "minimize on manifolds",
-    "cluster-recordings": "cluster recordings by their dynamics",
-    "forecasts": "forecast with intervals",
+PANELS: dict[str, Draw] = {
+    "minimize on manifolds": sphere,
+    "cluster recordings by their dynamics": cluster,
+    "forecast with intervals": forecast,
 }
 
 
@@ -203,10 +236,10 @@ def cards() -> None:
 def overview() -> None:
     """Write the picture of the README and of the start page."""
     figure = Figure(figsize=(10, 3.1), layout="constrained")
-    for axes, (name, title) in zip(figure.subplots(1, 3), TITLES.items(), strict=True):
+    for axes, (title, draw) in zip(figure.subplots(1, 3), PANELS.items(), strict=True):
         axes.set_axis_off()
         axes.set_title(title, fontsize=12)
-        CARDS[name](axes)
+        draw(axes)
     figure.savefig(STATIC / "overview.png", dpi=110)
 
 
