@@ -21,8 +21,8 @@ WIDTHS = (400, 1200, 1600)
 FRAME = """<!doctype html><body style="margin: 0"><iframe style="border: 0; width: WIDTHpx; height: 2000px"></iframe>
 <script>
 const frame = document.querySelector("iframe"), pages = PAGES, seen = {};
-const scrolls = element => element && element.closest("body") && element.tagName != "BODY" &&
-  (["auto", "scroll", "hidden"].includes(getComputedStyle(element).overflowX) || scrolls(element.parentElement));
+const scrolls = element => element.tagName != "ARTICLE" &&
+  (["auto", "scroll"].includes(getComputedStyle(element).overflowX) || scrolls(element.parentElement));
 const look = () => {
   const page = frame.contentDocument, width = frame.contentWindow.innerWidth, wrong = [];
   page.documentElement.dataset.theme = "THEME";
