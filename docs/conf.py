@@ -21,6 +21,7 @@ extensions = [
     "sphinx_gallery.gen_gallery",
     "mathtext",  # docs/_ext: formulas as SVG, since MathJax would be fetched
     "reference",  # docs/_ext: pages made from the code
+    "keywords",  # docs/_ext: words that readers search for, from the front matter of pages
 ]
 exclude_patterns = ["_build", "examples", "gallery/*.ipynb", "gallery/*.py"]
 templates_path = ["_templates"]
@@ -48,6 +49,7 @@ sphinx_gallery_conf = {
     "download_all_examples": False,
     "show_signature": False,
     "show_memory": False,
+    "remove_config_comments": True,
     "min_reported_time": 0,
     "image_scrapers": ("animated.scraper", "matplotlib"),  # docs/_ext/animated.py
     "reset_modules": ("matplotlib",),
@@ -62,6 +64,7 @@ html_copy_source = False
 html_show_sourcelink = False
 html_show_sphinx = False
 html_sidebars = {page: [] for page in ("index", "develop/changelog")}
+html_context = {"default_mode": "auto"}  # light or dark, as the system is
 html_theme_options = {
     "navigation_with_keys": False,
     "header_links_before_dropdown": 8,

@@ -49,12 +49,13 @@ def commands(page: Path) -> list[list[str]]:
     return [shlex.split(line)[2:] for line in lines if line.startswith("$ manifoldseq ")]
 
 
-def run(arguments: list[str], folder: Path) -> None:
-    """Run Python as a reader would: in a fresh interpreter, outside the checkout."""
+def run(arguments: list[str], folder: Path) -> str:
+    """Run Python as a reader would, in a fresh interpreter and outside the checkout, and return what it prints."""
     environment = {**os.environ, "MPLBACKEND": "agg"}
     command = [sys.executable, *arguments]
     done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True)
     assert done.returncode == 0, f"{arguments[-1]}\n{done.stdout}{done.stderr}"
+    return done.stdout
 
 
 def said(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
@@ -75,11 +76,16 @@ def said(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
 def test_code_of_page_runs(page: Path, tmp_path: Path) -> None:
     code = blocks(page, "python")
     script = "".join(f"exec(compile({block!r}, {str(page)!r}, 'exec'), globals())\n" for block in code)
-    run(["-W", "error", "-c", script], tmp_path)
+    printed = run(["-W", "error", "-c", script], tmp_path)
+    if page == PAGES[0]:  # README.md shows all that its examples print
+        shown = re.findall(r"^```text\n(.*?)^```$", page.read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL)
+        assert printed == "".join(shown)
 
 
-def test_readme_has_code_to_run() -> None:
-    assert len(blocks(ROOT / "README.md", "python")) >= 2
+def test_readme_has_five_examples_that_print_on_at_most_200_lines() -> None:
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    assert len(re.findall(r"^```python\n[^`]*^```\n\n```text\n", text, re.MULTILINE)) == 5
+    assert text.count("\n") <= 200
 
 
 @pytest.mark.parametrize("page", [page for page in PAGES if commands(page)], ids=lambda page: page.name)
@@ -187,12 +193,12 @@ def test_reference_has_every_command_option_and_name(reference: ModuleType, caps
         assert all(f"``{record.name}``" in pages["catalogue.rst"] for _, record in ms.hooks.records(kind))
 
 
-def test_picture_of_the_house_has_every_room(reference: ModuleType) -> None:
-    picture = ElementTree.fromstring(reference.house.draw())
+def test_picture_of_the_layers_has_every_module(reference: ModuleType) -> None:
+    picture = ElementTree.fromstring(reference.layers.draw())
     texts = [element.text for element in picture.iter("{http://www.w3.org/2000/svg}text")]
-    rooms = {path.stem for path in (ROOT / "manifoldseq").iterdir()} - {"__init__", "__main__", "__pycache__", "py"}
-    assert rooms <= set(texts)
-    assert rooms == set(reference.house.SAYS)
+    modules = {path.stem for path in (ROOT / "manifoldseq").iterdir()} - {"__init__", "__main__", "__pycache__", "py"}
+    assert modules <= set(texts)
+    assert modules == set(reference.layers.SAYS)
 
 
 def test_table_of_models_is_that_of_the_records(monkeypatch: pytest.MonkeyPatch) -> None:

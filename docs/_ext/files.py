@@ -51,7 +51,7 @@ def _defined(file: Path) -> list[str]:
 
 
 def _public(package: Path) -> set[str]:
-    """Return the names in ``__all__`` of the package and of its rooms."""
+    """Return the names in ``__all__`` of the package and of its subpackages."""
     found: set[str] = set()
     for file in (package / "__init__.py", *package.glob("*/__init__.py")):
         for node in _parsed(file).body:

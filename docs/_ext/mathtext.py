@@ -12,14 +12,15 @@ SIZE, MARGIN = 100, 4  # units per em; space around
 STEPS = {1: "M", 2: "L", 3: "Q", 4: "C", 79: "Z"}  # matplotlib's codes of a path
 
 
-def svg(formula: str) -> str:
-    """Return a formula of TeX's mathematics, without dollars, as an SVG that stands on the line."""
+def svg(formula: str, em: float = 1.0) -> str:
+    """Return a formula of TeX's mathematics, without dollars, as an SVG that stands on the line; `em` is its size."""
     with rc_context({"mathtext.fontset": "stix"}):
         outline = TextPath((0, 0), f"${formula}$", size=SIZE)
     steps = [STEPS[code] + " ".join(f"{v:.1f}" for v in vertices) for vertices, code in outline.iter_segments()]
     path = "".join("Z" if step[0] == "Z" else step for step in steps)
     box = outline.get_extents().padded(MARGIN)
-    style = f"width:{box.width / SIZE:.3f}em;height:{box.height / SIZE:.3f}em;vertical-align:{box.y0 / SIZE:.3f}em"
+    unit = em / SIZE
+    style = f"width:{box.width * unit:.3f}em;height:{box.height * unit:.3f}em;vertical-align:{box.y0 * unit:.3f}em"
     return (
         f'<svg role="img" aria-label="{escape(formula)}" style="{style}" fill="currentColor"'
         f' viewBox="{box.x0:.1f} {-box.y1:.1f} {box.width:.1f} {box.height:.1f}">'
@@ -35,12 +36,12 @@ def visit_inline(self: HTML5Translator, node: nodes.math) -> None:
 
 def visit_display(self: HTML5Translator, node: nodes.math_block) -> None:
     """Write a formula of its own lines."""
-    self.body.append("".join(f"<p>{svg(part)}</p>" for part in node.astext().split("\n\n")))
+    self.body.append("".join(f"<p>{svg(part, 1.2)}</p>" for part in node.astext().split("\n\n")))
     raise nodes.SkipNode
 
 
 def setup(app: Sphinx) -> dict[str, bool]:
-    """Make it the way in which formulas are drawn."""
+    """Register the renderer of formulas."""
     app.add_html_math_renderer("mathtext", (visit_inline, None), (visit_display, None))
     app.config["html_math_renderer"] = "mathtext"
     return {"parallel_read_safe": True, "parallel_write_safe": True}

@@ -1,4 +1,4 @@
-"""Pages made from the code before a build: command line, what is registered, public names, the picture of the house."""
+"""Pages made from the code before a build: command line, registered records, public names, picture of the layers."""
 
 import importlib
 import inspect
@@ -10,7 +10,7 @@ from types import ModuleType
 from typing import Any
 
 import click
-import house
+import layers
 
 import manifoldseq as ms
 from manifoldseq.cli._main import cli
@@ -27,10 +27,10 @@ VALUES = {  # public names that are neither functions nor classes
 
 def pages() -> dict[str, str]:
     """Return the text of every generated page, by its path below docs/reference/."""
-    rooms = [getattr(ms, name) for name in ms._ROOMS]
-    modules = [ms, *rooms, *(importlib.import_module(name) for name in house.plugins())]
+    packages = [getattr(ms, name) for name in ms._ROOMS]
+    modules = [ms, *packages, *(importlib.import_module(name) for name in layers.plugins())]
     return {
-        "house.svg": house.draw(),
+        "layers.svg": layers.draw(),
         "command-line.rst": "\n".join(command_line()),
         "catalogue.rst": "\n".join(catalogue()),
         "api/index.rst": "\n".join(api_index(modules)),
@@ -89,7 +89,7 @@ def catalogue() -> Iterator[str]:
     yield from _heading("What comes with it", "=")
     yield "Every name on this page can be used in code and on the command line. Plugins add to it;"
     yield "``manifoldseq plugins`` lists what your installation has.\n"
-    bundled = {plugin.name for plugin in ms.hooks.plugins() if plugin.package in house.plugins()}
+    bundled = {plugin.name for plugin in ms.hooks.plugins() if plugin.package in layers.plugins()}
     for kind in KINDS:
         records = [(p.name, record) for p, record in ms.hooks.records(kind) if p.name in {"manifoldseq", *bundled}]
         if records:
@@ -106,7 +106,7 @@ def _rows(records: list[tuple[str, Any]]) -> Iterator[tuple[str, str, str]]:
 
 
 def api_index(modules: list[ModuleType]) -> Iterator[str]:
-    """Yield the list of the rooms."""
+    """Yield the list of the packages."""
     yield from _heading("Public names", "=")
     yield "A name on these pages stays what it is between versions, or the changelog says so. What is not here is"
     yield "private.\n"
@@ -120,10 +120,10 @@ def api_index(modules: list[ModuleType]) -> Iterator[str]:
 
 
 def api(module: ModuleType) -> Iterator[str]:
-    """Yield the page of a room: its public names, but those that `manifoldseq` itself has."""
+    """Yield the page of a package: its public names, but those that `manifoldseq` itself has."""
     names = [name for name in module.__all__ if not isinstance(getattr(module, name), ModuleType)]
     own = [name for name in names if not name.startswith("__") and (module is ms or not hasattr(ms, name))]
-    names = own or names  # a room whose names `manifoldseq` has all
+    names = own or names  # a package whose names `manifoldseq` has all
     yield from _heading(module.__name__, "=")
     yield f"{_plain(_summary(module))}\n\n.. currentmodule:: {module.__name__}\n"
     values = [name for name in names if not (inspect.isclass(v := getattr(module, name)) or inspect.isroutine(v))]

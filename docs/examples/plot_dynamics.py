@@ -1,11 +1,13 @@
 """
-What only dynamics tell
-=======================
+Clustering sequences that differ only in their dynamics
+=======================================================
 
 Four sets of sequences whose classes have the same channel means and deviations, and nothing to be aligned in time: a
 shaken structure with a weak spring, textures deep in noise, single channels with an echo, pairs of tones. They are
 generated when they are loaded; ``loader(3)`` makes them anew from another seed.
 """
+
+# sphinx_gallery_thumbnail_number = 2
 
 import matplotlib.pyplot as plt
 import numpy as np

@@ -1,12 +1,12 @@
 """
-How correlations die
-====================
+Keeping projections orthogonal while HOPE learns
+================================================
 
-HOPE learns a projection U and a mixture of what it keeps, together. Its paper casts U U' = I as a penalty, the sum of
-the correlations of the rows of U, and climbs by stochastic gradients (Algorithm 1). Here that algorithm runs as
-printed and repaired, beside one that keeps the rows orthonormal in every step and one that does nothing about them; and
-beside expectation maximization, the default of this library. (For networks trained with labels, see Figure 4 in
-:doc:`/guide/hope-networks`.)
+HOPE learns a projection U together with a mixture of the projected rows. Its paper replaces the constraint U U' = I by
+a penalty, the sum of the correlations of the rows of U, and maximizes by stochastic gradients (Algorithm 1). This
+example compares that algorithm, as printed and repaired, with a version that keeps the rows orthonormal in every step,
+with a version without penalty, and with expectation maximization, the default of this library. (For networks trained
+with labels, see Figure 4 in :doc:`/guide/hope-networks`.)
 """
 
 import matplotlib.pyplot as plt

@@ -1,6 +1,6 @@
 """
-Digits in a minute
-==================
+Classifying digits with HOPE features
+=====================================
 
 HOPE learns features without labels: which patches there are in images, and which way each patch looks. Here the 1797
 handwritten digits of scikit-learn, 8 × 8 pixels each, are told apart by a *linear* classifier: on pixels, on principal

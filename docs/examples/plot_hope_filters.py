@@ -1,6 +1,6 @@
 """
-What a HOPE layer learns
-========================
+Filters of image patches learned by HOPE
+========================================
 
 A HOPE model keeps what a projection U with orthonormal rows keeps of a row, and describes it by a mixture of von
 Mises-Fisher distributions: which directions there are, how often, and how sharply. Fitted to patches of photographs,

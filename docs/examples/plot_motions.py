@@ -1,11 +1,13 @@
 """
-Which motion is this?
-=====================
+Classifying recorded motions
+============================
 
 A smart watch records acceleration and rotation while someone walks, runs, stands or plays badminton: six channels, ten
 times a second. Half of the recordings are labelled. The others get the label that a support vector machine finds on
 the kernel of their linear dynamical systems, and for each recording we see which ones are most like it.
 """
+
+# sphinx_gallery_thumbnail_number = 2
 
 import matplotlib.pyplot as plt
 import numpy as np

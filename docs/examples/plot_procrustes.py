@@ -1,6 +1,6 @@
 """
-Turn one point set onto another
-===============================
+Orthogonal Procrustes problem with outliers
+===========================================
 
 Orthogonal Procrustes: the orthogonal matrix that best maps one set of points onto another. Least squares has a closed
 form; with outliers another cost is better, and then only the cost changes.

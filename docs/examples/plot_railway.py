@@ -1,6 +1,6 @@
 """
-Where am I on the railway?
-==========================
+Locating frames on a railway line
+=================================
 
 A train records the way in one season; in another season, we look out of the window and want to know where we are. The
 first run is kept as an encoded sequence, frames of the second are looked for in it: one by one, then together.
@@ -8,6 +8,8 @@ first run is kept as an encoded sequence, frames of the second are looked for in
 The film of the Nordland railway is fetched once (1.4 MB). Where that is not possible, as on a machine without a
 network, this page shows generated frames instead, and its figures say so.
 """
+
+# sphinx_gallery_thumbnail_number = 2
 
 import matplotlib.pyplot as plt
 import numpy as np

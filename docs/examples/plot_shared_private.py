@@ -1,6 +1,6 @@
 """
-What two views share, and what is private to each
-=================================================
+Shared and private parts of two views
+=====================================
 
 Handwritten numerals, seen in two ways: by 76 Fourier coefficients and by 64 Karhunen-Loève coefficients. A mixture of
 probabilistic canonical correlation analysers says of each sample what both views know, the latent vector z, and what

@@ -1,10 +1,12 @@
 """
-Which recordings are of one speaker?
-====================================
+Clustering recorded speech by speaker
+=====================================
 
 Ninety utterances of three speakers are clustered without being told who speaks. Each is a sequence with 12 channels.
 They have no common length, so they are compared by the linear dynamical systems that could have generated them.
 """
+
+# sphinx_gallery_thumbnail_number = 2
 
 import matplotlib.pyplot as plt
 import numpy as np

@@ -1,6 +1,6 @@
 """
-Super vector against Fisher vector
-==================================
+Multi-view super vector compared with the Fisher vector
+=======================================================
 
 An image as a bag of small patches, each described twice: by its pixels and by a histogram of its gradients. Both
 encoders turn a bag of any size into one vector for a linear classifier. The Fisher vector takes the two descriptors

@@ -1,5 +1,5 @@
 """
-What will the water do next?
+Forecasting dynamic textures
 ============================
 
 A video whose pixels move together is a *dynamic texture*: few numbers, the state of a linear dynamical system, tell
@@ -28,7 +28,7 @@ seen, ahead = [x[:45] for x in X], np.stack([x[45:] for x in X])
 # frame. Stacking two frames (``delay=2``) shows it. Noise that rises into the picture, and blobs that start anew, are
 # not linear functions of what was seen: there the forecast is no better than the mean frame. Nothing can be better
 # than the noise of the pixels, whose variance is identified with the system (``Omega``). Two forecasts without a system
-# stand beside: the mean frame, at 1, and the last frame, repeated.
+# are shown for comparison: the mean frame, at 1, and the last frame, repeated.
 
 models = {
     "SN": LDSIdentifier(2, scale=False),

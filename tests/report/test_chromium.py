@@ -5,32 +5,24 @@ from __future__ import annotations
 import base64
 import io
 import json
-import os
 import re
-import shutil
-import subprocess
 from html import unescape
 from pathlib import Path
 
 import numpy as np
 import pytest
+from browser import CHROMIUM, chromium
 from report.samples import oscillations
 
 import manifoldseq as ms
 from manifoldseq.evaluation import Evaluation
 from manifoldseq.report import RunFiles, render_html
 
-CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 pytestmark = [
     pytest.mark.slow,
     pytest.mark.skipif(CHROMIUM is None, reason="chromium is not installed"),
 ]
 WIDTHS = (400, 1400)
-OPTIONS = """
-    --headless --no-sandbox --disable-gpu --disable-quic --no-first-run --disable-background-networking
-    --disable-component-update --disable-sync --hide-scrollbars --force-device-scale-factor=1
-""".split()
-
 # A page stands in a frame, as no window of Chromium is as narrow as a phone. Seen are: elements beyond the right edge
 # that nothing scrolls; texts of one figure that lie on each other, or beyond it. A box is higher than its letters.
 FRAME = """<!doctype html><body style="margin: 0"><iframe style="border: 0; width: WIDTHpx; height: 2000px"></iframe>
@@ -96,13 +88,6 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
             frame = FRAME.replace("WIDTH", str(width)).replace("SOURCE", source)
             (path / f"{name}-{width}.html").write_text(frame, encoding="utf-8")
     return path
-
-
-def chromium(page: Path, width: int, profile: Path, *options: str) -> subprocess.CompletedProcess[str]:
-    """Open a page."""
-    assert CHROMIUM is not None
-    command = [CHROMIUM, *OPTIONS, f"--user-data-dir={profile}", f"--window-size={width},2000", *options, page.as_uri()]
-    return subprocess.run(command, capture_output=True, text=True, check=True, timeout=120, env=os.environ)
 
 
 @pytest.mark.parametrize("width", WIDTHS)

@@ -1,4 +1,4 @@
-"""The picture of the house, drawn from the layers that import-linter holds in pyproject.toml."""
+"""The picture of the layers of the package, drawn from the contracts of import-linter in pyproject.toml."""
 
 import tomllib
 from collections.abc import Iterator
@@ -7,8 +7,8 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
 
-WIDTH, FLOOR, GAP, ROOF = 420, 62, 8, 46  # narrow: it is read on a phone too
-LEFT, RIGHT = 16, 372  # walls; the arrow of the imports is to the right of them
+WIDTH, HEIGHT, GAP, TOP = 420, 62, 8, 46  # narrow: it is read on a phone too
+LEFT, RIGHT = 16, 372  # edges; the arrow of the imports is to the right of them
 SAYS = {
     "cli": "commands",
     "catalogue": "the core's records",
@@ -44,11 +44,11 @@ SAYS = {
 }
 
 
-def floors() -> list[list[str]]:
-    """Return the rooms of each floor, from the roof down."""
+def layers() -> list[list[str]]:
+    """Return the modules of each layer, from the top down."""
     settings = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
     contract = next(c for c in settings["tool"]["importlinter"]["contracts"] if c["type"] == "layers")
-    return [[room.strip() for room in layer.split("|")] for layer in contract["layers"]]
+    return [[name.strip() for name in layer.split("|")] for layer in contract["layers"]]
 
 
 def plugins() -> list[str]:
@@ -59,21 +59,21 @@ def plugins() -> list[str]:
 
 def draw() -> str:
     """Return the picture as SVG; colours are those of the page, by CSS classes."""
-    rows = floors()
+    rows = layers()
     top = 148
-    height = top + len(rows) * (FLOOR + GAP) + 14
+    height = top + len(rows) * (HEIGHT + GAP) + 14
     parts = [
-        f'<svg class="house" viewBox="0 0 {WIDTH} {height}" role="img" aria-labelledby="house-title"'
+        f'<svg class="layers" viewBox="0 0 {WIDTH} {height}" role="img" aria-labelledby="layers-title"'
         ' xmlns="http://www.w3.org/2000/svg">',
-        '<title id="house-title">The house: plugins above, the floors of the core below, imports pointing down</title>',
-        '<defs><marker id="house-tip" viewBox="0 0 10 10" refX="9" refY="5" markerWidth="7" markerHeight="7"'
+        '<title id="layers-title">Layers: plugins above, modules of the core below, imports point down</title>',
+        '<defs><marker id="layers-tip" viewBox="0 0 10 10" refX="9" refY="5" markerWidth="7" markerHeight="7"'
         ' orient="auto"><path class="tip" d="M0 0 10 5 0 10z"/></marker></defs>',
         *_plugins([*plugins(), "your plugin"]),
-        f'<path class="roof" d="M{LEFT} {top - 8} {(LEFT + RIGHT) / 2} {top - 8 - ROOF} {RIGHT} {top - 8}z"/>',
-        _text((LEFT + RIGHT) / 2, top - 20, "import manifoldseq as ms", "room"),
+        f'<path class="package" d="M{LEFT} {top - 8} {(LEFT + RIGHT) / 2} {top - 8 - TOP} {RIGHT} {top - 8}z"/>',
+        _text((LEFT + RIGHT) / 2, top - 20, "import manifoldseq as ms", "name"),
     ]
-    for number, rooms in enumerate(rows):
-        parts += _floor(top + number * (FLOOR + GAP), rooms)
+    for number, names in enumerate(rows):
+        parts += _layer(top + number * (HEIGHT + GAP), names)
     middle, foot = top + (height - top) / 2, height - 18
     parts += [
         f'<path class="arrow" d="M{RIGHT + 16} {top + 4} V{foot}"/>',
@@ -89,21 +89,21 @@ def _plugins(names: list[str]) -> Iterator[str]:
     for i, name in enumerate(names):
         x = LEFT + i * (width + GAP)
         yield f'<rect class="plugin" x="{x}" y="4" width="{width}" height="34" rx="4"/>'
-        yield _text(x + width / 2, 26, name, "room")
+        yield _text(x + width / 2, 26, name, "name")
     middle = (LEFT + RIGHT) / 2
     yield f'<path class="arrow" d="M{middle} 42 V88"/>'
     yield _text(middle - 10, 62, "public names only", "says", "end")
     yield _text(middle + 10, 62, "found by hooks", "says", "start")
 
 
-def _floor(y: float, rooms: list[str]) -> Iterator[str]:
-    yield f'<rect class="floor" x="{LEFT}" y="{y}" width="{RIGHT - LEFT}" height="{FLOOR}"/>'
-    width = (RIGHT - LEFT - GAP * (len(rooms) + 1)) / len(rooms)
-    for i, room in enumerate(rooms):
+def _layer(y: float, names: list[str]) -> Iterator[str]:
+    yield f'<rect class="layer" x="{LEFT}" y="{y}" width="{RIGHT - LEFT}" height="{HEIGHT}"/>'
+    width = (RIGHT - LEFT - GAP * (len(names) + 1)) / len(names)
+    for i, name in enumerate(names):
         x = LEFT + GAP + i * (width + GAP)
-        yield f'<rect class="box" x="{x}" y="{y + 8}" width="{width}" height="{FLOOR - 16}" rx="4"/>'
-        yield _text(x + width / 2, y + 28, room, "room")
-        yield _text(x + width / 2, y + 45, SAYS.get(room, ""), "says")
+        yield f'<rect class="box" x="{x}" y="{y + 8}" width="{width}" height="{HEIGHT - 16}" rx="4"/>'
+        yield _text(x + width / 2, y + 28, name, "name")
+        yield _text(x + width / 2, y + 45, SAYS.get(name, ""), "says")
 
 
 def _text(x: float, y: float, text: str, kind: str, anchor: str = "middle") -> str:
