@@ -47,7 +47,7 @@ class Frozen(Manifold[Point]):
     @classmethod
     def example(cls, rng: np.random.Generator) -> Manifold[Any]:
         """Return a product with such a factor: alone it has no tangent vectors."""
-        return Product(cls(Stiefel(5, 2)), Euclidean(3))
+        return Product(Frozen(Stiefel(5, 2)), Euclidean(3))
 
     def __post_init__(self) -> None:
         if not isinstance(self.manifold, Manifold):
