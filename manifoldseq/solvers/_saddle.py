@@ -112,7 +112,8 @@ def lowest_curvature(
     direction = 0.1 * basis[0]
     for k, b in enumerate(basis):
         direction = direction + axis.times(V[..., k, 0], b)
-    direction = axis.over(direction, inner_product(problem, at.x)(direction, direction) ** 0.5)
+    length = inner_product(problem, at.x)(direction, direction) ** 0.5
+    direction = axis.over(direction, axis.where(length > 0, length, 1.0))
     curvature = axis.number(np.where(negative, lowest, np.maximum(lowest, 0.0)))
     return curvature, direction.astype(at.grad.dtype, copy=False), negative
 
