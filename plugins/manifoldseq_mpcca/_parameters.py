@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any, Self
 
 import numpy as np
@@ -122,7 +121,7 @@ class Mixture:
         """The loadings of the shared latent vector, (K, D, d)."""
         return self.loadings[:, :, : self.n_latent]
 
-    @cached_property
+    @property
     def views(self) -> tuple[int, ...]:
         """The number of columns of each view."""
         return tuple(part.shape[1] for part in self.noise)
@@ -216,7 +215,7 @@ class Mixture:
         return f"Mixture(K={self.n_components}, views={self.views}, d={self.n_latent}, {kind})"
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        self._set(**{name: part for name, part in state.items() if name != "views"})  # copies are read-only too
+        self._set(**state)  # copies are read-only too
 
     def _set(
         self,
