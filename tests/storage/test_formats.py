@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import csv
+import io
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -177,3 +179,32 @@ def test_compressed_files_may_not_inflate_without_end(tmp_path: Path, monkeypatc
             ms.storage.load_arrays(tmp_path / "a.npz")
         np.savez(tmp_path / "b.npz", X=np.zeros((2, 2**19)))
         assert ms.storage.read_npz(tmp_path / "b.npz").sequences[0].shape == (2, 2**19)
+
+
+FORMULAS = {
+    "=1+1": "'=1+1",
+    "@SUM(A1)": "'@SUM(A1)",
+    "-up": "'-up",
+    "+a": "'+a",
+    "'=x": "''=x",
+    "'": "''",
+    "\tx": "'\tx",
+    "-1": "-1",
+    "+2.5e3": "+2.5e3",
+    "a=b": "a=b",
+    "": "",
+}
+
+
+def test_texts_are_no_formulas_to_a_spreadsheet(tmp_path: Path) -> None:
+    """Written as text, and read as they were by every reader of small tables and of ids."""
+    from manifoldseq.cli._run import csv_text
+
+    texts = [text for text in FORMULAS if text]
+    written = csv_text({"id": texts, "label": texts, "cluster": range(len(texts))})
+    cells = [line[0] for line in csv.reader(io.StringIO(written))]
+    assert cells == ["id", *(FORMULAS[text] for text in texts)]
+    (tmp_path / "a.csv").write_text(written)
+    assert [row[0] for _, row in ms.storage.read_cells(tmp_path / "a.csv")] == ["id", *texts]
+    data = read(tmp_path / "a.csv", time=None)
+    assert data.ids == tuple(texts) and data.labels is not None and data.labels.tolist() == texts

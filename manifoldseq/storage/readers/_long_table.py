@@ -50,12 +50,8 @@ def assemble(path: FilePath, columns: Columns, rows: Rows, place: Callable[[int]
         ids, values = ids[order], values[order]
         times, codes = None if times is None else times[order], None if codes is None else codes[order]
         starts = np.flatnonzero(np.diff(ids, prepend=-1))
-    if order is not None and times is not None:
-        for i in np.flatnonzero((times[1:] == times[:-1]) & (ids[1:] == ids[:-1]))[:1].tolist():
-            of = "" if rows.ids is None else f" of {columns.id} {str(rows.id_names[int(ids[i])])[:40]!r}"
-            where = f"{path}, {place(int(order[i]))} and {place(int(order[i + 1]))}"
-            same = f"the same {columns.time}" if columns.seconds else f"{columns.time} {times[i]:g}"
-            raise ReadError(f"{where}: both have {same}{of}: remove or correct one{columns.otherwise}")
+        if times is not None:
+            _check_distinct(path, columns, rows, times, order, place)
     labels = None
     if codes is not None:
         firsts = codes[starts]
@@ -72,15 +68,37 @@ def assemble(path: FilePath, columns: Columns, rows: Rows, place: Callable[[int]
     data = record(
         path, np.split(values, starts[1:]), labels, channel_names=columns.names, ids=names, order=order, **known
     )
-    data = without_nothing(data)
-    if columns.clocks:
-        data = without_clocks(data)
-        if columns.ordered and columns.time is None and not columns.certain and not data.clocks:
-            shown = ", ".join(filter(None, (columns.id, *columns.channels, columns.label)))[:200]
-            raise ReadError(
-                f"{path} has no column 'time' but {shown}: name it with time=…, or time=None if the rows are in order"
-            )
+    return _without_clocks(path, columns, without_nothing(data))
+
+
+def _without_clocks(path: FilePath, columns: Columns, data: SequenceData) -> SequenceData:
+    """Return the data without other clocks, one of which must be there if rows have ids, and no time."""
+    if not columns.clocks:
+        return data
+    data = without_clocks(data)
+    if columns.ordered and columns.time is None and not columns.certain and not data.clocks:
+        shown = ", ".join(filter(None, (columns.id, *columns.channels, columns.label)))[:200]
+        raise ReadError(
+            f"{path} has no column 'time' but {shown}: name it with time=…, or time=None if the rows are in order"
+        )
     return data
+
+
+def _check_distinct(
+    path: FilePath,
+    columns: Columns,
+    rows: Rows,
+    times: NDArray[np.float64],
+    order: NDArray[np.intp],
+    place: Callable[[int], str],
+) -> None:
+    """Raise an error if two rows of a sequence have the same time; these are sorted, and stand in an order."""
+    ids = np.zeros(len(order), np.intp) if rows.ids is None else rows.ids[order]
+    for i in np.flatnonzero((times[1:] == times[:-1]) & (ids[1:] == ids[:-1]))[:1].tolist():
+        of = "" if rows.ids is None else f" of {columns.id} {str(rows.id_names[int(ids[i])])[:40]!r}"
+        where = f"{path}, {place(int(order[i]))} and {place(int(order[i + 1]))}"
+        same = f"the same {columns.time}" if columns.seconds else f"{columns.time} {times[i]:g}"
+        raise ReadError(f"{where}: both have {same}{of}: remove or correct one{columns.otherwise}")
 
 
 def _in_order(ids: NDArray[np.intp], times: NDArray[np.float64] | None) -> NDArray[np.intp] | None:
