@@ -119,6 +119,7 @@ def test_objective_of_free_rows_is_52_written_out(name):
     assert -n * problem.objective.value((U.T, *rest)) == pytest.approx(expected, rel=1e-10)
 
 
+@pytest.mark.slow
 def test_solver_obeys_the_laws():
     ms.testing.check_solver("penalty-sgd").raise_for_failure()
 
