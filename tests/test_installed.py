@@ -109,6 +109,7 @@ def test_a_record_whose_plugin_is_missing_says_so(monkeypatch: pytest.MonkeyPatc
         record.resolved()
 
 
+@pytest.mark.slow
 def test_the_engine_runs_with_the_six() -> None:
     out = python(Path(__file__).with_name("engine_alone.py"), hidden=ABSENT)
     assert f"which are {CURE}" in out and "needs more: manifoldseq.evaluation." in out
@@ -121,7 +122,7 @@ sys.exit(main(["plugins"]))
 """
 
 
-@pytest.mark.parametrize("hidden", [ABSENT, *((name,) for name in ABSENT)], ids=lambda hidden: "-".join(hidden))
+@parametrize("hidden", [ABSENT, *((name,) for name in ABSENT)], fast=2, ids=lambda hidden: "-".join(hidden))
 def test_the_command_without_the_extra_is_one_line(hidden: tuple[str, ...], tmp_path: Path) -> None:
     (tmp_path / "command.py").write_text(COMMAND)
     out = python(tmp_path / "command.py", hidden=hidden, status=2)

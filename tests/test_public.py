@@ -61,6 +61,7 @@ def test_public_names_are_no_modules_and_have_docstrings() -> None:
     assert not [at for at, value in documented.items() if not inspect.getdoc(value)]
 
 
+@pytest.mark.slow
 def test_every_public_name_resolves_twice_to_the_same_thing() -> None:
     """A submodule of the same name would replace the function once it is imported."""
     script = f"""

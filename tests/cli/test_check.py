@@ -120,7 +120,7 @@ def test_reproductions_are_never_run_and_named(checked: Check) -> None:
             "solver x: only imported: it needs batched, which the problems of check_solver lack",
         ),
     ],
-    fast=2,
+    fast=1,
 )
 def test_what_is_only_imported_counts_as_such(checked: Check, record: tuple[str, str], reason: str) -> None:
     picky = (

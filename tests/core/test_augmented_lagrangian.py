@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 import scipy.optimize
 from core.cases import equal, leaves, tree_map
+from helpers import parametrize
 
 import manifoldseq as ms
 from manifoldseq import Status
@@ -108,7 +109,7 @@ def assert_kkt(problem: ms.Problem, result: ms.Result, tangent: Callable[[Any], 
     assert np.abs(tangent(weighted)).max() <= tol * max(1.0, np.abs(weighted).max())
 
 
-@pytest.mark.parametrize("method", ["SLSQP", "trust-constr"])
+@parametrize("method", ["SLSQP", "trust-constr"], fast=1)
 @pytest.mark.parametrize("make", [hs71, disk, projection])
 @pytest.mark.filterwarnings("ignore:delta_grad == 0.0:UserWarning")  # of trust-constr, on linear constraints
 def test_agrees_with_scipy(make: Any, method: str) -> None:

@@ -126,7 +126,7 @@ def answers(made: Any) -> Any:
     return importlib.import_module("by_name_answers").answers(made)
 
 
-@parametrize("name", [*KERNELS, *OBJECTIVES], fast=3)
+@parametrize("name", [*KERNELS, *OBJECTIVES], fast=2)
 def test_other_processes_and_copies_compute_the_same(module: ModuleType, name: str) -> None:
     made = getattr(module, name)
     expected = answers(made)

@@ -54,7 +54,7 @@ X, project, retract = Stiefel(5, 2), Stiefel(5, 2).project, Stiefel(5, 2).retrac
         ({"descent_curve": lambda x, g: lambda t: retract(x, t * project(x, g))}, "descends"),
         ({"free": lambda x, g: np.ones(5, bool)}, "free is None"),
     ],
-    fast=5,
+    fast=3,
 )
 def test_broken_manifolds_fail(broken: dict[str, Any], word: str) -> None:
     testing.check_manifold(Sphere()).raise_for_failure()

@@ -102,7 +102,7 @@ def test_a_point_caught_next_to_a_boundary_is_no_success(solver: str) -> None:
 
 
 @parametrize("solver", [*SOLVERS, "gd", "pgd"], fast=3)
-@pytest.mark.parametrize("name", [name for name in TEN if "Gaussian" not in name])
+@parametrize("name", [name for name in TEN if "Gaussian" not in name], fast=4)
 def test_no_success_is_wrong(name: str, solver: str, known: dict[str, Any]) -> None:
     case = known[name]
     for x in case.starts(7):

@@ -299,7 +299,7 @@ OPTIMIZERS = {
     "torch-adamw": lambda groups: keep_orthonormal(torch.optim.AdamW(groups, foreach=False)),
 }
 BACKENDS = ["eager", "aot_eager", *(["inductor"] if shutil.which("g++") else [])]
-FAST = [("sgd", "eager", "step"), ("adam", "eager", "step"), ("torch-sgd", "eager", "step")]
+FAST = [("adam", "eager", "step")]
 COMPILED = [
     pytest.param(*one, marks=() if one in FAST else pytest.mark.slow)
     for one in itertools.product(OPTIMIZERS, BACKENDS, ("step", "closure", "whole"))

@@ -231,6 +231,7 @@ def test_threads_do_not_disturb_each_other(solver: str, tmp_path: Path) -> None:
         np.testing.assert_array_equal(a.history["fun"], b.history["fun"])
 
 
+@pytest.mark.slow
 def test_threads_share_a_problem_and_a_solver() -> None:
     problem, x0, _ = system()
     solver, alone = ms.solvers.LBFGS(), ms.minimize(problem, x0)

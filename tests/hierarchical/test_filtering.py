@@ -87,7 +87,7 @@ WRONG = {
 }
 
 
-@pytest.mark.parametrize("smooth", [False, True])
+@parametrize("smooth", [False, True], fast=1)
 @pytest.mark.parametrize("name", WRONG)
 def test_a_wrong_range_of_speeds_loses_and_says_so(known, name, smooth):
     """Else the range says nothing: transitions that leak from cell to cell let every speed through."""
@@ -123,7 +123,7 @@ def test_the_same_frame_again_is_no_further_evidence(smooth):
 
 
 @pytest.mark.parametrize("noise", [0, 0.3, 1])
-@pytest.mark.parametrize("n", [2, 5, 30])
+@parametrize("n", [2, 5, 30], fast=2)
 def test_short_runs_are_as_sure_as_they_are_right(known, n, noise):
     """Neighbouring queries have the error of the codes in common: that is no reason to trust the coordinates less."""
     X, encoder = known

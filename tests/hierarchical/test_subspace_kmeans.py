@@ -24,6 +24,7 @@ def within(X, labels):
     return sum(np.sum((X[labels == k] - X[labels == k].mean(axis=0)) ** 2) for k in np.unique(labels))
 
 
+@pytest.mark.slow
 def test_scikit_learn_conventions():
     ms.testing.check_estimator(SubspaceKMeans(2)).raise_for_failure()
     drawn = {"check_sample_weight_equivalence_on_dense_data": "starts are drawn by row, as in scikit-learn's KMeans"}

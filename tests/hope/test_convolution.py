@@ -187,6 +187,7 @@ def test_threshold_is_the_quantile_of_responses():
     assert features.threshold_ == pytest.approx(np.quantile(phi, 0.7), abs=1e-9)
 
 
+@pytest.mark.slow
 def test_blank_images_and_flat_patches_give_zeros():
     images = np.concatenate([IMAGES, np.full((1, 8, 8), 7.0), np.zeros((1, 8, 8))])
     images[0, :, :4] = 3.3

@@ -576,7 +576,7 @@ def test_what_describes_the_components_is_plain(family):
     assert not vars(model).keys() & {*own}
 
 
-@pytest.mark.parametrize(
+@parametrize(
     "model",
     [
         HOPE(4, n_latent=3),
@@ -585,6 +585,7 @@ def test_what_describes_the_components_is_plain(family):
         PCAMovMF(4, n_latent=3),
         SphericalKMeans(4),
     ],
+    fast=2,
 )
 def test_starts_are_the_same_on_every_executor(model):
     model.set_params(n_init=4, max_iter=5, random_state=0)

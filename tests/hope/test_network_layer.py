@@ -208,6 +208,7 @@ for make in (lambda: hope.HOPELayer(3, 2, 4),
     assert len(lines) == 2 and all("pip install torch" in line for line in lines), done.stdout + done.stderr
 
 
+@pytest.mark.slow
 def test_the_classifier_is_imported_without_torch() -> None:
     code = "import manifoldseq_hope as hope, sys; hope.HOPENetworkClassifier(); print('torch' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

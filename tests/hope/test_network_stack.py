@@ -25,6 +25,7 @@ X, y = X[SOME] / 16, y[SOME]
 WITHOUT_TORCH = importlib.util.find_spec("torch") is None
 
 
+@pytest.mark.slow
 def test_conventions_of_scikit_learn() -> None:
     ms.testing.check_estimator(HOPEStack(mixture=HOPE(prepare="unit", max_iter=5))).raise_for_failure()
 

@@ -86,6 +86,7 @@ def test_bad_input_is_one_sentence(settings, rows, words):
     assert "\n" not in str(caught.value)
 
 
+@pytest.mark.slow
 def test_conventions_and_files(tmp_path):
     ms.testing.check_estimator(VectorFeatures()).raise_for_failure()
     assert ms.get_estimator("vector-features") is VectorFeatures

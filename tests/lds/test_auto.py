@@ -156,6 +156,7 @@ def test_the_shell_says_the_cost_before_and_the_table_after(tmp_path: Path, caps
     assert status == 0 and "nothing to resume" in capsys.readouterr().out
 
 
+@pytest.mark.slow
 def test_one_candidate_is_no_choice(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     np.save(tmp_path / "x.npy", np.stack(oscillations())[:8])
     small = [

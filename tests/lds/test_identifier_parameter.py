@@ -38,8 +38,8 @@ MADE = {
 MODELS = ("lds.mean", "lds.atom")
 CURE = r"sequence 1 has NaN at t={}, channel 1: remove or fill it, or let LDSIdentifier\(missing='smooth'\) fill it"
 SETTINGS = {"center": False, "scale": False, "delay": 2, "stabilizer": "clip"}
-every = pytest.mark.parametrize("cls", MADE, ids=lambda cls: cls.__name__)
-uncut = pytest.mark.parametrize("cls", list(MADE)[:7], ids=lambda cls: cls.__name__)
+every = parametrize("cls", MADE, fast=4, ids=lambda cls: cls.__name__)
+uncut = parametrize("cls", list(MADE)[:7], fast=3, ids=lambda cls: cls.__name__)
 """Those that do not cut sequences into blocks first."""
 
 

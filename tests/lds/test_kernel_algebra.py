@@ -32,7 +32,7 @@ MADE = {
 }
 
 
-@parametrize("name", MADE, fast=3)
+@parametrize("name", MADE, fast=1)
 def test_conformance(name):
     ms.testing.check_kernel(MADE[name]).raise_for_failure()
     assert MADE[name].positive_definite and MADE[name].products_only

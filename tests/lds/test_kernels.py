@@ -108,7 +108,7 @@ def as_items(kernel, data):
     return Systems(data.A, data.C, data.x1 if first_state else None)
 
 
-@pytest.mark.parametrize(("name", "params", "exact"), CASES)
+@parametrize(("name", "params", "exact"), CASES, fast=4)
 def test_values_against_50_digits(name, params, exact):
     kernel = ms.get_kernel(name.split(":")[0], **params)
     norm = 0.97 if name.startswith("symmetric") else None

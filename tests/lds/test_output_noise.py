@@ -122,6 +122,7 @@ def test_batches_equal_single_sequences_and_single_precision():
     np.testing.assert_allclose(single.A, together.A, atol=1e-3)
 
 
+@pytest.mark.slow
 def test_expectation_maximization_takes_recorded_values_alone():
     X = [noisy(400, seed) for seed in range(6)]
     rng = np.random.default_rng(0)

@@ -111,7 +111,7 @@ BUNDLED = [
 ]
 
 
-@pytest.mark.parametrize(("name", "params"), BUNDLED)
+@parametrize(("name", "params"), BUNDLED, fast=3)
 def test_bundled_models_obey_every_law(name: str, params: dict[str, Any]) -> None:
     ms.testing.check_model(name, **params).raise_for_failure()
 

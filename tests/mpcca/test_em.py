@@ -237,7 +237,7 @@ def test_units_know_the_floor(full):
 
 
 @parametrize("spread", [0.3, 4.0], fast=1, ids=["soft", "hard"])
-@pytest.mark.parametrize("update", ["conditional", "joint", "expanded", "accelerated"])
+@parametrize("update", ["conditional", "joint", "expanded", "accelerated"], fast=2)
 def test_likelihood_never_falls(update, spread):
     """Twenty seeds; the likelihood is that of scipy, not EM's own."""
     for seed in range(20):

@@ -30,6 +30,7 @@ def views() -> list[np.ndarray]:
     return found
 
 
+@pytest.mark.slow
 def test_frames_give_names_and_are_asked_for_the_same(tmp_path):
     X, Y = views()
     frames = [Frame(view, names) for view, names in zip((X, Y), NAMES, strict=True)]

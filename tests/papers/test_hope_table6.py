@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from helpers import parametrize
 
 if importlib.util.find_spec("torch") is None:
     pytest.skip("torch is not installed", allow_module_level=True)
@@ -134,6 +135,7 @@ def test_networks_are_the_paper_s(model: str, name: str, layers: tuple[Any, ...]
     assert Windows([np.zeros((20, 123))], table.CONTEXT).shape[1] == 1845 and 3 * len(PHONES) == table._N == 183
 
 
+@pytest.mark.slow
 def test_figures_are_what_the_network_does(corpus: Path, tmp_path: Path) -> None:
     """The whole way once more by hand: features, normalization, windows, accuracy, decoding at the chosen weights."""
     found = read_timit(corpus)
@@ -224,7 +226,7 @@ def test_without_data_a_corpus_is_generated_once(corpus: Path, tmp_path: Path) -
     assert written == {path: path.stat().st_mtime_ns for path in place.rglob("*.wav")}
 
 
-@pytest.mark.parametrize(
+@parametrize(
     ("kind", "words"),
     [
         ("rate", "1 channels of 8000 samples/s: convert it to one of 16000"),
@@ -233,6 +235,7 @@ def test_without_data_a_corpus_is_generated_once(corpus: Path, tmp_path: Path) -
         ("cut", "is one cut off?"),
         ("phone", "'zz' is not a phone of TIMIT"),
     ],
+    fast=2,
 )
 def test_bad_sentences_are_refused(corpus: Path, tmp_path: Path, kind: str, words: str) -> None:
     shutil.copytree(corpus, tmp_path / "bad")
@@ -250,7 +253,7 @@ def test_bad_sentences_are_refused(corpus: Path, tmp_path: Path, kind: str, word
     assert words in str(caught.value) and "\n" not in str(caught.value)
 
 
-@pytest.mark.parametrize(
+@parametrize(
     ("settings", "words"),
     [
         ({"models": ["SVM"]}, "'NN', 'HOPE-NN', 'DNN' or 'HOPE-DNN'"),
@@ -264,6 +267,7 @@ def test_bad_sentences_are_refused(corpus: Path, tmp_path: Path, kind: str, word
         ({"orthogonality": "none"}, "'polar', 'qr' or 'penalty'"),
         ({"M": 2000}, "M=2000 exceeds the 1845 inputs"),
     ],
+    fast=3,
 )
 def test_bad_settings_are_refused(corpus: Path, tmp_path: Path, settings: dict[str, Any], words: str) -> None:
     with pytest.raises(ValueError) as caught:

@@ -478,7 +478,7 @@ def read_bombs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, tuple[str,
     return read_in_a_process(reads, limit=N)
 
 
-@parametrize("name", bombs(), fast=4)
+@parametrize("name", bombs(), fast=2)
 def test_bombs_are_refused_before_they_take_memory(read_bombs: dict[str, tuple[str, float]], name: str) -> None:
     sentence, grown = read_bombs[name]
     kind, _, told = sentence.partition(": ")

@@ -74,6 +74,7 @@ def test_is_in_the_listings(site: Path, listing: str, name: str) -> None:
     assert record["plugin"] == "acme"
 
 
+@pytest.mark.slow
 def test_adds_its_command(site: Path) -> None:
     assert command(site, "acme-greet").stdout == "hello from acme\n"
     assert "acme-greet" in command(site, "--help").stdout
