@@ -1,6 +1,7 @@
 """``manifoldseq models | kernels | manifolds | …``: what is registered, and one record with its parameters."""
 
 from inspect import Parameter, signature
+from pathlib import Path
 from typing import Any
 
 import click
@@ -104,7 +105,7 @@ class _WithParameters(click.Command):
         super().format_epilog(ctx, formatter)
         names = {asked for name, record in named(self.kind) for asked in (name, record.name)}
         words = ctx.meta.get("manifoldseq.arguments", ())
-        for name in [word for word in words if word in names or parts_of(word)][:1]:
+        for name in [word for word in words if word in names or Path((parts_of(word) or ("",))[0]).is_file()][:1]:
             try:
                 name = asked_name(name, self.kind)
                 settings = parameters(hooks.get_record(KINDS[self.kind], name))
