@@ -61,7 +61,7 @@ def test_a_table_names_one_video_per_line(tmp_path, videos):
     for text, sentence in (
         (b"2,sea\n1,sea\n", "line 2: '1' is both"),
         (b"2,sea\n2,fire\n", "line 2: '2' has a line already"),
-        (b"2,s\xe9a\n", "no UTF-8 text"),
+        (b"2,s\xe9a\n", "the text is not UTF-8"),
     ):
         table.write_bytes(text)
         with pytest.raises(ValueError, match=sentence):

@@ -171,7 +171,7 @@ class TextTable:
         numbers = {j: object for j in texts if j < len(row) and self.all_numbers(row[j : j + 1])}
         with self._below(skip) as stream:
             try:
-                frame = pandas.read_csv(stream, dtype=numbers, na_values=_MARKS, **options)
+                frame = pandas.read_csv(stream, dtype=numbers or None, na_values=_MARKS, **options)
             except pandas.errors.EmptyDataError:
                 return pandas.DataFrame(columns=range(width))
             except pandas.errors.ParserError as error:
