@@ -25,10 +25,13 @@ VALUES = {  # public names that are neither functions nor classes
 }
 
 
+PACKAGES = [*layers.plugins(), "manifoldseq_papers"]
+
+
 def pages() -> dict[str, str]:
     """Return the text of every generated page, by its path below docs/reference/."""
     packages = [getattr(ms, name) for name in ms._ROOMS]
-    modules = [ms, *packages, *(importlib.import_module(name) for name in layers.plugins())]
+    modules = [ms, *packages, *(importlib.import_module(name) for name in PACKAGES)]
     return {
         "layers.svg": layers.draw(),
         "command-line.rst": "\n".join(command_line()),
@@ -89,7 +92,7 @@ def catalogue() -> Iterator[str]:
     yield from _heading("What comes with it", "=")
     yield "Every name on this page can be used in code and on the command line. Plugins add to it;"
     yield "``manifoldseq plugins`` lists what your installation has.\n"
-    bundled = {plugin.name for plugin in ms.hooks.plugins() if plugin.package in layers.plugins()}
+    bundled = {plugin.name for plugin in ms.hooks.plugins() if plugin.package in PACKAGES}
     for kind in KINDS:
         records = [(p.name, record) for p, record in ms.hooks.records(kind) if p.name in {"manifoldseq", *bundled}]
         if records:
