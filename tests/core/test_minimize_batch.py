@@ -499,7 +499,7 @@ def test_starts_off_the_manifold_are_projected_if_asked() -> None:
         ({"n_problems": 2, "stop": 100}, TypeError, "stop=100 is not a stopping rule"),
         ({"n_problems": 2, "options": 3}, TypeError, "options=3: pass a dict of options"),
         ({"n_problems": 2, "options": {"nonmonotone": 1.0}}, ValueError, r"BB\(nonmonotone=1.0\)"),
-        ({"n_problems": 2, "options": {"max_trials": 0}}, ValueError, r"BB\(max_trials=0\)"),
+        ({"n_problems": 2, "options": {"max_trials": 0}}, ValueError, r"BB: max_trials=0 is not valid"),
         ({"n_problems": 2, "seed": "abc"}, ValueError, "seed='abc'"),
         ({"n_problems": 2, "resume": True}, ValueError, "needs a checkpoint"),
     ],

@@ -58,7 +58,7 @@ BAD = {
     "half a kernel": (
         {"kernel": SimpleNamespace(pack=1, cross=1)},
         X4,
-        "has no constant_diagonal, diag, weighted, ",
+        "has no name, domain, constant_diagonal, ",
     ),
     "solver object": ({"solver": 3}, X4, "solver=3 is not a solver: pass a name such as 'lbfgs'"),
     "masked": ({}, list(np.ma.masked_less(X4, 0)), "sequence 0 has masked values"),

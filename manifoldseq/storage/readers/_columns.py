@@ -180,7 +180,7 @@ def choose_columns(
         taken = {id, time, label}
         channels = [name for name in header if name not in taken]
     if not channels:
-        raise ReadError(f"{where} has no channels beside {_shown(known)}: add at least one column of numbers")
+        raise ReadError(f"{where} has no channels apart from {_shown(known)}: add at least one column of numbers")
     return Columns(id, time, label, tuple(channels), certain, clocks, time in stamps, asked.ordered, named)
 
 
