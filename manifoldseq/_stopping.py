@@ -26,8 +26,8 @@ ROUNDING = 200
 """Changes of the value by so many units of rounding are none: line searches accept rises of 50."""
 
 
-SHARE, MOST_PRODUCTS = 1 / 3, 100
-"""Hessian products that a confirmation may cost, in evaluations of the run so far, and at most."""
+SHARE, LEAST_PRODUCTS, MOST_PRODUCTS = 1 / 3, 6, 100
+"""Hessian products that a confirmation may cost, in evaluations of the run so far, and within these limits."""
 
 LOOSE = 100
 """The tolerances of a success at the level of rounding are so many times those of convergence."""
@@ -423,7 +423,7 @@ class PredictedDecrease(StoppingRule):
 def look_ahead(rule: StoppingRule, so_far: RunSoFar) -> Look:
     """Return what a confirmation looks for: its products are a share of what the run has spent."""
     spent = so_far.evaluations.nfev + so_far.evaluations.nhev
-    return Look(*rule.solved_within(so_far), products=min(MOST_PRODUCTS, int(SHARE * spent)))
+    return Look(*rule.solved_within(so_far), products=min(MOST_PRODUCTS, max(LEAST_PRODUCTS, int(SHARE * spent))))
 
 
 def _flattest(recent: tuple[Measures, ...]) -> float:

@@ -47,8 +47,8 @@ class Direction(NamedTuple):
     >>> problem = ms.Problem(M, lambda x: x[0][0] + (x[1] ** 2).sum())
     >>> at, descent = ms.solvers.evaluate(problem, (np.array([0.0, 1.0]), np.array([3.0]))), ms.solvers.Steepest()
     >>> direction = descent.query(problem, at, descent.begin(problem, at))
-    >>> direction.vector.tolist(), direction.slope, direction.plain
-    ([-1.0, 0.0, -6.0], -37.0, True)
+    >>> direction.vector.round(9).tolist(), round(direction.slope, 9), direction.plain
+    ([-1.0, -0.0, -6.0], -37.0, True)
     """
 
     vector: Vector

@@ -11,7 +11,7 @@ import manifoldseq as ms
 from manifoldseq.storage import SequenceData
 
 COMMANDS = (
-    "fit apply solve report plugins models estimators kernels manifolds solvers readers datasets "
+    "fit apply solve report plugins models estimators rules kernels manifolds solvers readers datasets "
     "plots reproductions check new-plugin reproduce doctor"
 ).split()
 """What `manifoldseq --help` lists (a test compares)."""

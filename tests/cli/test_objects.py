@@ -267,6 +267,8 @@ def bundled(run: Run, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Run:
     ms.register(ms.hooks.EstimatorSpec("lds-kmeans", f"{lds}clustering._kmeans:LDSKMeans"))
     register_models("lds")
     ms.register(ms.hooks.EstimatorSpec("lds-kernel-matrix", f"{lds}clustering._kernel_matrix:LDSKernelMatrix"))
+    exact = f"{lds}means._centre_rules:ExactMean"
+    ms.register(ms.hooks.RuleSpec("exact", exact, estimator="lds-kmeans", parameter="mean"))
     ms.register(ms.hooks.KernelSpec("projection", f"{lds}kernels._projection:ProjectionKernel"))
     ms.register(ms.hooks.KernelSpec("grassmann", f"{lds}kernels._grassmann:GrassmannKernel"))
     return run
@@ -285,7 +287,8 @@ def test_k_means_from_the_shell_is_that_of_python(bundled: Run) -> None:
         "kernel=grassmann",
         "kernel.n_steps=2",
     )
-    assert bundled(*KMEANS, *(f"--set={setting}" for setting in settings), "-o", "run")[0] == 0
+    status, _, err = bundled(*KMEANS, *(f"--set={setting}" for setting in settings), "-o", "run")
+    assert status == 0, err
     identifier = LDSIdentifier(1, delay=2, center=False)
     model = LDSKMeans(2, n_init=1, identifier=identifier, kernel=GrassmannKernel(2), random_state=0)
     model.fit(ms.hooks.get_dataset("two-levels").loader().sequences)

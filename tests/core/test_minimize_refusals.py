@@ -225,7 +225,7 @@ def test_unusable_arguments(options: dict[str, Any], error: Any, sentence: str) 
     ],
 )
 def test_options_of_solvers_are_checked(make: Any) -> None:
-    with pytest.raises(ValueError, match=r"^(LBFGS|PGD): "):
+    with pytest.raises(ValueError, match=r"^(LBFGS|PGD)[:(]"):
         make()
 
 
