@@ -358,6 +358,8 @@ def test_estimator_of_bags_gets_one_bag_per_sequence(run: Run, tmp_path: Path) -
 def test_threads_give_the_same_model(run: Run, tmp_path: Path) -> None:
     ms.register(ms.hooks.EstimatorSpec("lds-kmeans", "manifoldseq_lds:LDSKMeans"))
     register_models("lds")
+    exact = "manifoldseq_lds.means._centre_rules:ExactMean"
+    ms.register(ms.hooks.RuleSpec("exact", exact, estimator="lds-kmeans", parameter="mean"))
     ms.register(ms.hooks.KernelSpec("projection", "manifoldseq_lds:ProjectionKernel"))
     fit = ("fit", "lds-kmeans", "two-levels", "--set", "n_clusters=2", "--set", "n_states=1", "--set", "n_init=2")
     for name, more in (("one", ()), ("two", ("--jobs", "2"))):

@@ -213,6 +213,8 @@ def test_one_start_in_blocks_is_the_same_on_every_executor(name: str, monkeypatc
     assert serial.objective_ == pytest.approx(whole.objective_, rel=1e-9)
 
 
+@pytest.mark.filterwarnings("ignore:.*fork:RuntimeWarning")  # of jax, where another test has loaded it
+@pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="fork is of POSIX")
 @parametrize("name", [name for name in ROWS if not name.startswith("mpcca")], fast=2)
 def test_a_killed_fit_is_resumed_bit_equal(name: str, tmp_path: Path) -> None:

@@ -204,6 +204,8 @@ def test_seven_blocks_are_the_same_in_threads(kind):
     assert serial.objective_ == pytest.approx(fitted(kind).objective_, rel=1e-8)
 
 
+@pytest.mark.filterwarnings("ignore:.*fork:RuntimeWarning")  # of jax, where another test has loaded it
+@pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="fork is of POSIX")
 @parametrize("kind", BLOCKED, fast=1)
 def test_a_killed_fit_is_resumed_bit_equal(kind, tmp_path):
