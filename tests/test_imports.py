@@ -35,12 +35,12 @@ def test_import_loads_no_heavy_package_and_no_plugin() -> None:
 
 
 @parametrize(
-    "room",
+    "package",
     "linalg manifolds objectives kernels solvers interop batch hooks execution storage reproduction".split(),
     fast=2,
 )
-def test_rooms_of_the_engine_load_no_heavy_package(room: str) -> None:
-    loaded = loaded_by(f"import manifoldseq.{room}")
+def test_packages_of_the_engine_load_no_heavy_package(package: str) -> None:
+    loaded = loaded_by(f"import manifoldseq.{package}")
     assert not loaded & HEAVY
     assert not of_bundled_plugins(loaded)
 

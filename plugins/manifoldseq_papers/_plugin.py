@@ -38,7 +38,7 @@ def manifoldseq_models() -> Iterator[hooks.ModelSpec]:
 def manifoldseq_rules() -> Iterator[hooks.RuleSpec]:
     """The centre rules and the families of atoms that the paper on dynamical systems compares its own with."""
     for name, factory, summary in (
-        ("printed", "FixedSteps", "Five steps of Algorithm 1 at the fixed rates .1 (Lambda, V) and 1 (U) on (8)"),
+        ("printed", "FixedSteps", "Five steps of Algorithm 1 at the fixed rates 0.1 (Lambda, V) and 1 (U) on (8)"),
         ("toolbox", "toolbox_steps", "The same as the authors' toolbox takes them, on half of (8)"),
         ("align", "AlignMean", "The average of the members in aligned state bases (Afsari et al., 2012)"),
         ("mds", "MDSMean", "The member nearest to the mean of an embedding (Ravichandran et al., 2013)"),

@@ -70,7 +70,7 @@ def test_conformance():
 
 
 def naive_toolbox(data, labels, epochs):
-    """The authors' rule, one pair at a time: Sylvester-type solves, five steps at .1 and 1 on -(1/N) sum k."""
+    """The authors' rule, one pair at a time: Sylvester-type solves, five steps at 0.1 and 1 on -(1/N) sum k."""
 
     def stein(A1, A2, Q):
         n = len(Q)

@@ -25,7 +25,7 @@ class GrassmannAtoms(AtomFamily):
     The kernel of two orthonormal bases is ``norm(O1' O2)^2``; an atom is spanned by the n eigenvectors of
     ``sum_i beta_i O_i O_i' + sum_j gamma_j D_j D_j'`` with the smallest eigenvalues, its exact minimizer. Data and
     atoms are arrays (N, n, n_steps m) of transposed bases; as systems, atoms are read off by the shift structure of the
-    bases, within the bound .99. Registered as ``"papers:grassmann"``.
+    bases, within the bound 0.99. Registered as ``"papers:grassmann"``.
 
     Parameters
     ----------

@@ -34,7 +34,7 @@ class _Rescaled(ms.manifolds.BoundedDiagonal):
 
 @dataclass(frozen=True)
 class FixedSteps(CentreRule):
-    """Five steps of Algorithm 1 at the fixed rates .1 (Lambda, V) and 1 (U); they may raise the objective.
+    """Five steps of Algorithm 1 at the fixed rates 0.1 (Lambda, V) and 1 (U); they may raise the objective.
 
     On ``-(gradient_scale / N) sum k``: 2 is (8) as printed, with Lambda clipped as in (18); 1 is what the authors'
     toolbox does, which rescales all of Lambda to at most .999. Registered as ``"papers:printed"`` and
