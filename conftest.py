@@ -1,4 +1,4 @@
-"""Doctests of the room of torch are left out where torch is not installed."""
+"""Doctests of `manifoldseq.torch` are skipped where torch is not installed."""
 
 from importlib.util import find_spec
 

@@ -1,7 +1,7 @@
 """A plugin-based manifold-optimization engine for sequences and multi-view data.
 
 ``minimize`` solves a problem over a manifold; ``get_model``, ``get_estimator``, ``get_kernel`` and ``get_solver`` find
-what plugins registered by name; the rooms ``linalg, manifolds, objectives, kernels, solvers, batch, interop,
+what plugins registered by name; the packages ``linalg, manifolds, objectives, kernels, solvers, batch, interop,
 estimators, models, evaluation, hooks, testing, execution, storage, report, reproduction`` hold the rest.
 """
 
@@ -56,7 +56,7 @@ if TYPE_CHECKING:
 
 __version__ = "0.1.0"
 
-_ROOMS = (
+_PACKAGES = (
     "batch",
     "estimators",
     "evaluation",
@@ -179,7 +179,7 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    if name in _ROOMS:
+    if name in _PACKAGES:
         return import_module(f"{__name__}.{name}")
     if name in _NAMES:
         value = getattr(import_module(f"{__name__}.{_NAMES[name]}"), name)

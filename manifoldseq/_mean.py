@@ -19,7 +19,7 @@ from .objectives._objective import Objective
 from .storage._real import check_unmasked
 
 _TOLERANCE = 1e-11
-"""Of the Riemannian gradient, beside the spread of the points."""
+"""Norm of the Riemannian gradient, relative to the spread of the points, at which the search ends."""
 
 _CANDIDATES = 8
 """Points that the search may start from."""
@@ -30,7 +30,7 @@ def frechet_mean(manifold: Manifold, points: Any, weights: Any = None) -> Point:
 
     It is computed by steps along the mean logarithm, ``x ← exp(x, t Σ wᵢ log(x, xᵢ))`` with secant step sizes t, the
     first of which leads there at once on flat sets such as `Euclidean` and `Positive`; where these are slow, by L-BFGS
-    on the same objective. On sets that are not open two more searches start beside another point.
+    on the same objective. On sets that are not open two more searches start near another point.
 
     Parameters
     ----------
@@ -95,7 +95,7 @@ def frechet_mean(manifold: Manifold, points: Any, weights: Any = None) -> Point:
     first, *others = [starts[k] for k in np.argsort(values)]
     found = [mean.solved_from(first)]
     if not manifold.open and others:  # from both sides of another point
-        found += [mean.solved_from(mean.beside(others[0], side)) for side in (0.1, -0.1)]
+        found += [mean.solved_from(mean.displaced(others[0], side)) for side in (0.1, -0.1)]
     best = min(found, key=lambda one: one[1])
     _say(mean, best, found)
     return best[0]
@@ -123,7 +123,7 @@ class _Mean:
         mean, fun = self.mean_log(x)
         return fun, tree_map(np.negative, mean)
 
-    def beside(self, x: Point, side: float) -> Point:
+    def displaced(self, x: Point, side: float) -> Point:
         """Return a point at a part of the spread, in a direction unknown to the symmetries of the points."""
         M = self.manifold
         u = M.random_tangent(x, np.random.default_rng(0))
@@ -132,7 +132,7 @@ class _Mean:
         return M.exp(x, tree_map(lambda leaf: leaf.dtype.type(t) * leaf, u))  # type: ignore[misc]
 
     def solved_from(self, start: Point) -> tuple[Point, float, float]:
-        """Return the point reached, its value, and the norm of the gradient beside the spread."""
+        """Return the point reached, its value, and the norm of the gradient relative to the spread."""
         x, fun, grad, contracts = self.flow(start)
         if not contracts:
             f = Objective(lambda x: self.fused(x)[0], self.fused, riemannian=True)

@@ -109,7 +109,7 @@ def minimize(
     ------
     ValueError
         For a start off the manifold or of the wrong shape, unknown names, a solver that needs what the objective lacks,
-        `tol` beside `stop`.
+        `tol` and `stop` together.
     NotConverged
         If asked for.
     Exception

@@ -31,8 +31,8 @@ def sentence_of(call: Callable[[], Any]) -> str:
 def names_that_need_more() -> list[str]:
     """Look up every public name of the engine; return those that need the extra."""
     found = []
-    for room in ("", *(f".{name}" for name in ms._ROOMS)):
-        module = importlib.import_module(f"manifoldseq{room}")
+    for package in ("", *(f".{name}" for name in ms._PACKAGES)):
+        module = importlib.import_module(f"manifoldseq{package}")
         for name in module.__all__:
             try:
                 getattr(module, name)

@@ -114,8 +114,8 @@ MARKDOWN = [
     *(path for path in ROOT.glob("*.md")),
     *(
         path
-        for room in ("docs", "plugins", "benchmarks")
-        for path in (ROOT / room).rglob("*.md")
+        for folder in ("docs", "plugins", "benchmarks")
+        for path in (ROOT / folder).rglob("*.md")
         if "_build" not in path.parts
     ),
 ]
@@ -186,9 +186,11 @@ def test_reference_has_every_command_option_and_name(reference: ModuleType, caps
             assert all(re.search(rf"^\.\. option::.* {text}\b", section, re.MULTILINE) for text in texts), line
             found += len(texts)
     assert found > 40
-    for room in ms.hooks.__all__, ms.linalg.__all__:
+    for names in ms.hooks.__all__, ms.linalg.__all__:
         listed = [page for name, page in pages.items() if name.startswith("api/")]
-        assert not [name for name in room if not any(re.search(rf"^(    |.. data:: ){name}$", p, re.M) for p in listed)]
+        assert not [
+            name for name in names if not any(re.search(rf"^(    |.. data:: ){name}$", p, re.M) for p in listed)
+        ]
     for kind in ("solvers", "manifolds"):
         assert all(f"``{record.name}``" in pages["catalogue.rst"] for _, record in ms.hooks.records(kind))
 

@@ -12,7 +12,7 @@ import pytest
 
 import manifoldseq as ms
 
-ROOMS = """
+PACKAGES = """
     linalg manifolds objectives kernels solvers batch interop estimators models hooks testing execution storage report
     reproduction evaluation
 """.split()
@@ -31,18 +31,18 @@ TESTING = """
 
 
 def public_names() -> list[tuple[str, str]]:
-    """Return (module, name) for every name of `manifoldseq` and its rooms."""
-    found = [("manifoldseq", name) for name in ms.__all__ if name not in ROOMS and not name.startswith("__")]
-    for room in ROOMS:
-        module = importlib.import_module(f"manifoldseq.{room}")
+    """Return (module, name) for every name of `manifoldseq` and its packages."""
+    found = [("manifoldseq", name) for name in ms.__all__ if name not in PACKAGES and not name.startswith("__")]
+    for package in PACKAGES:
+        module = importlib.import_module(f"manifoldseq.{package}")
         found += [(module.__name__, name) for name in module.__all__]
     return found
 
 
-@pytest.mark.parametrize("room", ROOMS)
-def test_rooms_are_reached_as_attributes(room: str) -> None:
-    assert isinstance(getattr(ms, room), ModuleType)
-    assert room in dir(ms)
+@pytest.mark.parametrize("package", PACKAGES)
+def test_packages_are_reached_as_attributes(package: str) -> None:
+    assert isinstance(getattr(ms, package), ModuleType)
+    assert package in dir(ms)
 
 
 def test_fixed_names_are_public() -> None:
@@ -67,8 +67,8 @@ def test_every_public_name_resolves_twice_to_the_same_thing() -> None:
     script = f"""
 import importlib, types, warnings
 for module, name in {public_names()!r}:
-    room = importlib.import_module(module)
-    first = getattr(room, name)
+    package = importlib.import_module(module)
+    first = getattr(package, name)
     assert not isinstance(first, types.ModuleType), (module, name)
 for module, name in {public_names()!r}:
     assert not isinstance(getattr(importlib.import_module(module), name), types.ModuleType), (module, name)
@@ -86,11 +86,15 @@ def test_unknown_name_is_an_attribute_error() -> None:
 
 
 def test_no_two_public_classes_have_one_name() -> None:
-    rooms = [ms, *(getattr(ms, room) for room in ROOMS), *(importlib.import_module(name) for name in PLUGINS)]
+    packages = [
+        ms,
+        *(getattr(ms, package) for package in PACKAGES),
+        *(importlib.import_module(name) for name in PLUGINS),
+    ]
     found: dict[str, set[type]] = {}
-    for room in rooms:
-        for name in room.__all__:
-            if inspect.isclass(value := getattr(room, name)):
+    for package in packages:
+        for name in package.__all__:
+            if inspect.isclass(value := getattr(package, name)):
                 found.setdefault(name, set()).add(value)
     assert len(found) > 100
     assert not {name: classes for name, classes in found.items() if len(classes) > 1}

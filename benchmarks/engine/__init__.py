@@ -1,1 +1,1 @@
-"""Measured figures of the engine beside those of its peers: ``python -m benchmarks.engine [section …] [--quick]``."""
+"""Measure the engine and its peers: ``python -m benchmarks.engine [section …] [--quick]``."""

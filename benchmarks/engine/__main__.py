@@ -1,4 +1,4 @@
-"""Measure the engine beside its peers and print one row per figure, with its target."""
+"""Measure the engine and its peers, and print one row per figure with its target."""
 
 from __future__ import annotations
 

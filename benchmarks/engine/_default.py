@@ -1,4 +1,4 @@
-"""What the default solver costs beside the best of those it chooses from, each by its defaults."""
+"""The cost of the default solver relative to the best of those it chooses from, each with its defaults."""
 
 from __future__ import annotations
 

@@ -33,7 +33,7 @@ def table(race: list[dict[str, Any]]) -> str:
 
 
 def update(race: list[dict[str, Any]], versions: str) -> None:
-    """Write the table into the page, and the figure beside it."""
+    """Write the table into the page, and the figure into its folder."""
     text = PAGE.read_text(encoding="utf-8")
     block = f"{BEGIN}\n\n{table(race)}\n\n{versions}\n\n{END}"
     new, found = re.subn(f"{BEGIN}.*?{END}", lambda _: block, text, flags=re.DOTALL)

@@ -1,4 +1,4 @@
-"""The newer manifolds beside what one would use instead: pymanopt, geoopt, formulas of scipy."""
+"""The newer manifolds compared with the alternatives: pymanopt, geoopt, formulas of scipy."""
 
 from __future__ import annotations
 

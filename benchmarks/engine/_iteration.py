@@ -1,4 +1,4 @@
-"""What an iteration costs beside one evaluation, where the evaluation is cheap and the manifold has three factors."""
+"""The cost of an iteration relative to one evaluation: a cheap objective, a manifold with three factors."""
 
 from __future__ import annotations
 
@@ -51,8 +51,8 @@ def run(session: Session) -> None:
     one = seconds["oracle"] / iterations
     session.report.title(f"{case.name}: cost of an iteration over that of one fused evaluation, of {iterations}")
     session.report.row("microseconds per fused evaluation", 1e6 * float(np.median(one)))
-    floor = float(np.median(seconds["least"] / seconds["oracle"]))
-    session.report.row("one evaluation, one manifold gradient and one retraction, in evaluations", floor)
+    least = float(np.median(seconds["least"] / seconds["oracle"]))
+    session.report.row("one evaluation, one manifold gradient and one retraction, in evaluations", least)
     for name, most in (("bb", 2.0), ("lbfgs", 3.0), ("cg", None), *((peer, None) for peer in peers)):
         session.report.row(
             f"iteration of {name}, in evaluations", float(np.median(seconds[name] / done[name] / one)), most=most

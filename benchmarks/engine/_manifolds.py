@@ -1,4 +1,4 @@
-"""Problems on the manifolds that the race does not visit, of five seeds, beside pymanopt and scipy."""
+"""Problems on the manifolds that the race does not contain, five seeds each, compared with pymanopt and scipy."""
 
 from __future__ import annotations
 

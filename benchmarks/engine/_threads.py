@@ -1,4 +1,4 @@
-"""Where several BLAS threads start to pay inside the loop, on a quiet machine and beside other processes."""
+"""The size from which several BLAS threads pay inside the loop, on an idle and on a busy machine."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The number of coordinates m at data scales, dtypes and offsets, beside a literal count of negative eigenvalues."""
+"""The number of coordinates m at data scales, dtypes and offsets, compared with the number of negative eigenvalues."""
 
 import numpy as np
 

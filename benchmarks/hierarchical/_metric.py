@@ -98,5 +98,5 @@ def _memory(report: Report) -> None:
             model.fit(X)
             peaks[name] = (tracemalloc.get_traced_memory()[1] - before) / 2**20
     tracemalloc.stop()
-    report.note(f"MiB beside 1e6 x 64 frames: {', '.join(f'{name} {size:.0f}' for name, size in peaks.items())}")
+    report.note(f"MiB besides the 1e6 x 64 frames: {', '.join(f'{name} {size:.0f}' for name, size in peaks.items())}")
     report.row("memory, share of scikit-learn's KMeans", peaks["SubspaceKMeans"] / peaks["KMeans"], ".2f", most=0.25)

@@ -59,7 +59,7 @@ def drifting(seed: int, n: int = 500) -> tuple[Array, Array, Array]:
 
 
 def _bytes(report: Report) -> None:
-    """Print recall at some bytes: of a walk that does not return, and of a stationary way beside plain two bits."""
+    """Print recall at some bytes: of a random walk, and of a stationary path compared with plain two bits."""
     for seed in SEEDS:
         X, t, Q = drifting(seed)
         for name, encoder in (

@@ -1,4 +1,4 @@
-"""GMM-HOPE as a density: held-out ln p(x) of digits beside PPCA, factor analysis and mixtures of PPCA."""
+"""GMM-HOPE as a density: held-out ln p(x) of digits, compared with PPCA, factor analysis and mixtures of PPCA."""
 
 from collections.abc import Callable
 from typing import Any
@@ -25,7 +25,9 @@ def run(report: Report) -> None:
     images = load_digits().data
     N, D = images.shape
     report.title(f"held-out ln p(x) of dequantized digits ({N} x {D}), at most {BUDGET} parameters, {SEEDS} seeds")
-    report.note("of each kind the sizes and floors with the best likelihood of validation rows (1000 / 397 / 400 rows)")
+    report.note(
+        "of each kind the sizes and variance floors with the best likelihood of validation rows (1000 / 397 / 400 rows)"
+    )
     scores: dict[str, list[float]] = {}
     for seed in range(SEEDS):
         rng = np.random.default_rng(seed)
@@ -90,7 +92,7 @@ def _mixture(X: np.ndarray, D: int, seed: int) -> Any:
 def mixture_of_ppca(X: np.ndarray, K: int, q: int, floor: float, seed: int, iterations: int = 60) -> Score:
     """Return the log-density of a mixture of PPCA by the EM of Tipping and Bishop (1999), started at k-means.
 
-    Its M-step is the closed form by eigenvectors of the weighted covariances; the floor of the noise is a share of the
+    Its M-step is the closed form by eigenvectors of the weighted covariances; the variance floor is a share of the
     mean variance of a column.
     """
     N, D = X.shape

@@ -1,4 +1,4 @@
-"""Features of images, all patches answered and pooled: beside matrix products, and beside code as one writes it."""
+"""Features of images, responses of all patches, pooled: compared with matrix products and with straightforward code."""
 
 import numpy as np
 

@@ -1,4 +1,4 @@
-"""Weights and concentrations of a known mixture, beside Algorithm 1 as printed."""
+"""Weights and concentrations of a known mixture, compared with Algorithm 1 as printed."""
 
 import numpy as np
 from scipy.stats import entropy

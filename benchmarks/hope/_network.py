@@ -1,4 +1,4 @@
-"""A step that keeps rows orthonormal beside torch's own parametrizations of orthogonal matrices."""
+"""A step that keeps rows orthonormal, compared with torch's own parametrizations of orthogonal matrices."""
 
 import importlib.util
 

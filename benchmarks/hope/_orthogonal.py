@@ -1,4 +1,4 @@
-"""Orthonormal layers in torch: time per step, orthonormality and accuracy beside torch's own maps and geoopt."""
+"""Orthonormal layers in torch: time per step, orthonormality, accuracy, compared with torch's maps and geoopt."""
 
 import functools
 import importlib.util

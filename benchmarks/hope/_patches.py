@@ -1,4 +1,4 @@
-"""movMF-HOPE beside PCA-movMF on patches of MNIST: held-out likelihood with the same budget of sweeps."""
+"""movMF-HOPE compared with PCA-movMF on patches of MNIST: held-out likelihood with the same budget of sweeps."""
 
 import time
 

@@ -1,4 +1,4 @@
-"""von Mises-Fisher mixtures of few rows beside thirty lines of numpy, from as many seedings, to the same tolerance."""
+"""von Mises-Fisher mixtures of few rows, compared with thirty lines of numpy: as many seedings, the same tolerance."""
 
 from collections.abc import Iterator
 
@@ -17,7 +17,7 @@ K, SEEDS, SEEDINGS = 10, 3, 10
 
 def run(report: Report) -> None:
     """Measure."""
-    report.title(f"VonMisesFisherMixture({K}) beside thirty lines of numpy, {SEEDINGS} k-means++ seedings each")
+    report.title(f"VonMisesFisherMixture({K}) compared with thirty lines of numpy, {SEEDINGS} k-means++ seedings each")
     for name, X in _data():
         found: dict[str, list[float]] = {"ours": [], "peer": []}
         steps: dict[str, list[int]] = {"ours": [], "peer": []}

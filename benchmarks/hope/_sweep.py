@@ -1,4 +1,4 @@
-"""One EM sweep with the derivative by U: beside matrix products, a vectorized EM and spherecluster's loops.
+"""One EM sweep with the derivative by U, compared with matrix products, a vectorized EM and spherecluster's loops.
 
 Responsibilities below rounding are left out where that is faster; rates count the operations of dense products.
 """

@@ -1,4 +1,4 @@
-"""Clustering with settings chosen without labels: the whole grid, its purity, and controls beside it."""
+"""Clustering with settings chosen without labels: the whole grid, its purity, and controls."""
 
 import numpy as np
 

@@ -1,6 +1,6 @@
 """Controls that know no systems: channel means and deviations, lagged autocovariances, k-means under time warping.
 
-Other sections set them beside what they measure; this one measures them on the data of Figure 1 and Table 1.
+Other sections compare their figures with these controls; this one measures them on the data of Figure 1 and Table 1.
 """
 
 from collections.abc import Iterator, Sequence

@@ -21,7 +21,7 @@ def generated_set(make: Callable[..., SequenceData], **settings: float) -> Gener
     return lambda seed: labelled(make(seed, **settings))
 
 
-FLOORS: dict[str, tuple[Generate, int, float]] = {
+TARGETS: dict[str, tuple[Generate, int, float]] = {
     "JapaneseVowels": (lambda seed: recorded("JapaneseVowels"), 1, 0.89),
     "BasicMotions": (lambda seed: recorded("BasicMotions"), 1, 0.93),
     "three sines in output noise 1.0": (partial(sines, noise=1.0), 10, 0.98),
@@ -45,13 +45,13 @@ AGREEMENT = 0.85
 
 def run(report: Report) -> None:
     """Measure."""
-    for name, (make, of_data, floor) in FLOORS.items():
-        _measure(report, name, make, of_data, SEEDS, floor)
+    for name, (make, of_data, least) in TARGETS.items():
+        _measure(report, name, make, of_data, SEEDS, least)
     for name, (make, of_data) in SETS.items():
         _measure(report, name, make, of_data, FEWER)
 
 
-def _measure(report: Report, name: str, make: Generate, of_data: int, seeds: int, floor: float | None = None) -> None:
+def _measure(report: Report, name: str, make: Generate, of_data: int, seeds: int, least: float | None = None) -> None:
     report.title(f"{name}: {seeds} seeds of choice and clustering" + f", {of_data} of the data" * (of_data > 1))
     found, controls = [], {}
     for seed in range(of_data):
@@ -74,6 +74,6 @@ def _measure(report: Report, name: str, make: Generate, of_data: int, seeds: int
     advised = sum(bool(one) for part in found for one in part.advice)
     report.note(f"a control is recommended in {advised} fits")
     worst = f"worst fit {purities.min():.3f}, worst mean of a data seed {purities.mean(axis=1).min():.3f}"
-    report.row(f"{name}: mean purity; {worst}", float(purities.mean()), ".3f", least=floor)
+    report.row(f"{name}: mean purity; {worst}", float(purities.mean()), ".3f", least=least)
     agreement = float(np.mean([one.agreement for one in found]))
-    report.row(f"{name}: agreement of seeds", agreement, ".3f", least=None if floor is None else AGREEMENT)
+    report.row(f"{name}: agreement of seeds", agreement, ".3f", least=None if least is None else AGREEMENT)

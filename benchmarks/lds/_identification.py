@@ -146,7 +146,7 @@ def _autoregression(x: np.ndarray, lags: int, n_steps: int) -> np.ndarray:
 
 
 def _on_disk(report: Report, rng: np.random.Generator) -> None:
-    report.title("files of 250 x 20000 float32 per sequence, n=10: most memory held at once, beside the result")
+    report.title("files of 250 x 20000 float32 per sequence, n=10: peak memory besides the result")
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "x.npy"
         file = np.lib.format.open_memmap(path, "w+", np.float32, (8, 250, 20_000))

@@ -1,4 +1,4 @@
-"""Clustering recorded sequences: purity over ten seeds for three rules of the mean, and controls beside them."""
+"""Clustering recorded sequences: purity over ten seeds for three rules of the mean, and of controls."""
 
 import time
 

@@ -1,4 +1,4 @@
-"""Settings chosen without labels: purity of the defaults beside controls, on recorded and generated sets."""
+"""Settings chosen without labels: purity of the defaults and of controls, on recorded and generated sets."""
 
 import time
 from collections.abc import Callable, Iterator

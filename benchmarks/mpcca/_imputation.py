@@ -1,4 +1,4 @@
-"""A view from the other: imputation R² and retrieval beside ridge, nearest neighbours, PLS and regularized CCA.
+"""A view from the other: imputation R² and retrieval, compared with ridge, nearest neighbours, PLS and regularized CCA.
 
 Every setting is chosen on a quarter of the training rows. MANIFOLDSEQ_SPLITS random halves (2 by default); columns are
 standardized by the training rows, R² is over all columns of the view together.

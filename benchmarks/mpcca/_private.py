@@ -1,4 +1,4 @@
-"""Private latent vectors beside the other kinds of noise: what is filled in, the power of the gate, many columns.
+"""Private latent vectors compared with the other kinds of noise: imputation, the power of the gate, many columns.
 
 MANIFOLDSEQ_SPLITS random halves (2 by default) of two pairs of views of the UCI numerals, as in `imputation`.
 """

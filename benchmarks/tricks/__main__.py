@@ -31,7 +31,7 @@ TRICKS = {
     "blocks": "_models",
     "leading": "_models",
 }
-"""By name, the file with the function of that name, which returns the trick; the name stands beside the code too."""
+"""For each trick, the file with the function of its name that returns it; a comment in the code has this name too."""
 
 
 def main() -> int:

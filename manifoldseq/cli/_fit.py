@@ -94,7 +94,9 @@ _CONFIG = {"estimator": str, "data": (str, list), "labels": str, "views": str}
     is_flag=True,
     help="Choose what is left open without labels, as --set n_clusters=auto of lds-kmeans does.",
 )
-@click.option("--quality/--no-quality", default=True, help="A quality figure, and simple controls beside it [yes].")
+@click.option(
+    "--quality/--no-quality", default=True, help="Compute a quality figure and compare it with simple controls [yes]."
+)
 @json_option
 def fit(
     estimator: str | None,
@@ -124,7 +126,7 @@ def fit(
     then history.csv, assignments.csv, metrics.json, evaluation.json and report.html. If one of these fails, the model
     stays, the exit status is 1, and --resume writes them.
 
-    A fit is judged beside simple controls: agreement with labels and between seeds for clusterings, accuracy on what
+    A fit is compared with simple controls: agreement with labels and between seeds for clusterings, accuracy on what
     was left out for classifiers and features. The best one is marked by an asterisk.
 
     `manifoldseq fit ESTIMATOR --help` ends with the parameters of ESTIMATOR; `--set identifier.delay=4` sets one of an

@@ -116,7 +116,7 @@ class _WithParameters(click.Command):
 
 
 def with_parameters(kind: str) -> type[click.Command]:
-    """Return the class of a command whose help ends with the parameters of what is named beside ``--help``."""
+    """Return the class of a command whose help ends with the parameters of the record that is named."""
     return type(f"CommandOn{kind.title()}", (_WithParameters,), {"kind": kind})
 
 

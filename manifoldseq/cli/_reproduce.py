@@ -1,4 +1,4 @@
-"""``manifoldseq reproduce``: a table or figure of a paper, measured again beside the paper's own numbers."""
+"""``manifoldseq reproduce``: a table or figure of a paper, measured again and compared with the paper's numbers."""
 
 from inspect import Parameter, signature
 from pathlib import Path
@@ -30,8 +30,8 @@ _COLUMNS = ("model", "setting", "metric", "unit", "ours", "ours_se", "paper")
 def reproduce(name: str | None, data: Path | None, settings: tuple[str, ...], resume: bool, as_json: bool) -> None:
     """Reproduce a table or figure of a paper.
 
-    Prints what is measured here beside the paper's own numbers. Without NAME, lists what there is;
-    `manifoldseq reproduce NAME --help` ends with the parameters of NAME.
+    Print the figures measured here and the figures printed in the paper. Without NAME, list the available
+    reproductions. `manifoldseq reproduce NAME --help` ends with the parameters of NAME.
 
     \b
     Examples:

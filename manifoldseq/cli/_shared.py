@@ -53,16 +53,16 @@ config_option: Callable[..., Any] = click.option(
 
 
 def suggestion(name: str, known: Iterable[str]) -> str:
-    """Return ``"did you mean 'x'? "`` if there is something close, else nothing.
+    """Return ``"did you mean 'x'? "`` if a known name is similar, else an empty text.
 
-    Settings of objects, ``object.x``, are compared by what follows the last dot, at first with those beside them.
+    Settings of objects, ``object.x``, are compared by the part after the last dot, with those of the same object first.
     """
     head, _, last = name.rpartition(".")
     ends = {one.rpartition(".")[2]: one for one in sorted(known, key=lambda one: "." not in one)}
-    beside = {end: one for end, one in ends.items() if one.rpartition(".")[0] == head}
-    elsewhere = {} if head and beside else ends
-    same = [among[last] for among in (beside, elsewhere) if last in among]
-    close = [among[one] for among in (beside, elsewhere) for one in difflib.get_close_matches(last, among, 1)]
+    siblings = {end: one for end, one in ends.items() if one.rpartition(".")[0] == head}
+    elsewhere = {} if head and siblings else ends
+    same = [among[last] for among in (siblings, elsewhere) if last in among]
+    close = [among[one] for among in (siblings, elsewhere) for one in difflib.get_close_matches(last, among, 1)]
     return f"did you mean {[*same, *close][0]!r}? " if same or close else ""
 
 
@@ -93,22 +93,22 @@ def echo_table(header: Sequence[str], rows: Sequence[Sequence[str]], right: Sequ
     """
     widths = [max(len(row[i]) for row in [header, *rows]) for i in range(len(header))]
     indent = sum(widths[:-1]) + 2 * (len(widths) - 1)
-    room = _screen() - indent
+    width_left = _screen() - indent
     for row in [header, *rows] if any(header) else rows:
         cells = [
             cell.rjust(width) if i in right else cell.ljust(width)
             for i, (cell, width) in enumerate(zip(row, widths, strict=True))
         ]
-        lines = _folded(cells[-1].rstrip(), room) if room >= 20 else [cells[-1]]
+        lines = _folded(cells[-1].rstrip(), width_left) if width_left >= 20 else [cells[-1]]
         click.echo("  ".join([*cells[:-1], lines[0]]).rstrip())
         for line in lines[1:]:
             click.echo(" " * indent + line)
 
 
-def _folded(text: str, room: int) -> list[str]:
+def _folded(text: str, width: int) -> list[str]:
     import textwrap
 
-    return textwrap.wrap(text, room, break_on_hyphens=False) if len(text) > room else [text]
+    return textwrap.wrap(text, width, break_on_hyphens=False) if len(text) > width else [text]
 
 
 def _screen() -> int:

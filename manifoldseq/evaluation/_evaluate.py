@@ -1,4 +1,4 @@
-"""An estimator beside its controls: one figure by which they are compared, and a verdict in words."""
+"""Compare an estimator with its controls by one figure, and state a verdict in words."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ def evaluate(
     groups: ArrayLike | None = None,
     columns: Sequence[str] | None = None,
 ) -> Evaluation:
-    """Say how good a fit is, beside simple controls on the same data.
+    """Measure the quality of a fit and compare it with simple controls on the same data.
 
     ============  ==========================================  =================================================
     estimator     with labels                                 without
@@ -343,7 +343,7 @@ class _Judge:
         return self.evaluation("clusters", agreement, rows, f"{verdict}; {width}" if width else verdict)
 
     def one_cluster(self, rows: list[dict[str, Any]], agreement: str) -> Evaluation:
-        """Judge a clustering that put all members together; beside controls with as many clusters as were asked for."""
+        """Judge a clustering with a single cluster; its controls have as many clusters as were requested."""
         verdict = "all members are in one cluster"
         if (asked := self.asked()) < 2:
             return Evaluation("clusters", "clusters", [{**rows[0], "clusters": 1}], verdict)
@@ -455,7 +455,7 @@ class _Judge:
         """Return rows with a verdict about the first, and what the best of the others reaches."""
         reason = f"no {name_of(measure)} of {rows[0]['name']}: {rows[0].get('why', 'it was not measured')}"
         made = Evaluation(task, measure, [_with_reason(row, measure) for row in rows], verdict or reason, **more)
-        return replace(made, verdict=made.verdict + _beside(made))
+        return replace(made, verdict=made.verdict + _comparison(made))
 
     def by_accuracy(self, task: str, classifier: Callable[[_Candidate], Any], said: str) -> Evaluation:
         """Compare by the accuracy on the same folds; raise Unmeasured where there are none."""
@@ -615,7 +615,7 @@ def _steadiness(row: Mapping[str, Any], measure: str) -> str:
     return f"{word}: agreement {agreement:.2f} between {between}"
 
 
-def _beside(found: Evaluation) -> str:
+def _comparison(found: Evaluation) -> str:
     """Return what the best of the other rows reaches, as the end of a verdict."""
     measure, sign = found.measure, 1 if found.greater_is_better else -1
     others = [row for row in found.rows[1:] if measure in row]

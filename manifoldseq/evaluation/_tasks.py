@@ -56,7 +56,7 @@ def task_of(model: Any, *, labelled: bool = False) -> str:
 
 
 def default_controls(task: str, input: str) -> tuple[str, ...]:
-    """Return the names of the estimators that stand beside one that names no controls of its own.
+    """Return the names of the controls of an estimator whose record names none.
 
     Parameters
     ----------

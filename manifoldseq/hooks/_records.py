@@ -311,8 +311,8 @@ class EstimatorSpec(Record):
     """An estimator class; ``plots`` names the default plots of its fits.
 
     ``input`` is ``"sequences"``, ``"samples"``, ``"views"`` (arrays with the same rows) or ``"bags"`` (views that are
-    lists of arrays, one per sequence). ``controls`` names registered estimators that `manifoldseq fit` puts beside it,
-    by default simple ones for the same task (`evaluation.default_controls`). What is neither clusters, classes,
+    lists of arrays, one per sequence). ``controls`` names registered estimators that `manifoldseq fit` compares it
+    with, by default simple ones for the same task (`evaluation.default_controls`). What is neither clusters, classes,
     features nor neighbours is judged by ``quality(model, X, y, seed) -> evaluation.Evaluation``, whose ValueError says
     why there is no figure.
     ``auto`` names parameters that `fit` chooses itself where they are ``"auto"``: `manifoldseq fit --choose` sets those

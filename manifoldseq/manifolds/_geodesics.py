@@ -45,7 +45,7 @@ def stiefel_geodesic(X: np.ndarray, U: np.ndarray, metric: str = "embedded") -> 
     A = 0.5 * (A - A.swapaxes(-1, -2))
     if X.shape[-2] == p:
         return polar(base @ skew_exponential(A)).astype(X.dtype, copy=False)
-    # the part of U beside span X: the geodesic stays in the span of [X, Q], where 2p×2p exponentials give it
+    # the part of U orthogonal to span X: the geodesic stays in the span of [X, Q], where 2p×2p exponentials give it
     Q, R = np.linalg.qr(velocity - base @ A)
     base = np.broadcast_to(base, (*Q.shape[:-1], p))
     if metric == "canonical":
@@ -90,7 +90,7 @@ def great_circle(x: np.ndarray, y: np.ndarray, axes: tuple[int, ...]) -> Arc:
 
     chord, rest = y - x, y + x
     angle = 2 * np.arctan2(np.sqrt(dot(chord, chord)), np.sqrt(dot(rest, rest)))
-    # the part of y beside x, from the shorter one of y − x and y + x so that nothing cancels
+    # the part of y orthogonal to x, from the shorter one of y − x and y + x so that nothing cancels
     side = np.where(angle > np.pi / 2, rest, chord)
     side = side - x * dot(x, side)
     if np.any(angle > 3):
@@ -220,7 +220,7 @@ def aligned(X: np.ndarray, Y: np.ndarray) -> Aligned:
     P, c, Qt = _svd(C)
     turn = Qt.mT @ P.mT  # Y turn is the basis of span Y nearest to X
     M = (P * c[..., None, :]) @ P.mT  # Xᵀ Y turn, with eigenvalues cos θ
-    L = (chord - X @ (X.mT @ chord)) @ turn  # the part of Y turn beside X, with singular values sin θ
+    L = (chord - X @ (X.mT @ chord)) @ turn  # the part of Y turn orthogonal to X, with singular values sin θ
     # sin θ − cos θ tells all angles of [0, π/2] apart, where each of the two alone has multiple ones at an end
     _, s, Vt = _svd(L)
     _, R = eigh((Vt.mT * s[..., None, :]) @ Vt - M)

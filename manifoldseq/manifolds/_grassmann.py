@@ -96,6 +96,6 @@ class Grassmann(_OrthonormalColumns):
         base, chord = x.astype(np.float64, copy=False), (y - x).astype(np.float64, copy=False)
         C = base.mT @ chord + np.eye(self.p)
         singular = ~(np.linalg.svd(C, compute_uv=False)[..., -1:, None] > 1e-15)
-        beside = chord - base @ (base.mT @ chord)
-        u = (np.linalg.solve(np.where(singular, np.eye(self.p), C).mT, beside.mT)).mT
+        normal = chord - base @ (base.mT @ chord)
+        u = (np.linalg.solve(np.where(singular, np.eye(self.p), C).mT, normal.mT)).mT
         return np.where(singular, np.nan, u).astype(x.dtype, copy=False)

@@ -43,7 +43,8 @@ def stiefel_logarithm(X: np.ndarray, Y: np.ndarray, metric: str) -> np.ndarray:
 
     Notes
     -----
-    A geodesic stays in the span of [X, Q], with Q the part of Y beside X: all is done with matrices of size 2p.
+    A geodesic stays in the span of [X, Q], where Q is an orthonormal basis of the part of Y orthogonal to X: all is
+    done with matrices of size 2p.
     Canonical: the matrix-algebraic method of Zimmermann and Hüper ("Computing the Riemannian logarithm on the Stiefel
     manifold: metrics, methods, and performance", 2022, algorithm 4, with the Procrustes start and the Sylvester
     equation). Embedded: from there by shooting with Anderson's acceleration.

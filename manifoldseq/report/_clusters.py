@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 _NAMED = 24
 """More bars or rows than this are not all named."""
 _LETTERS, _LETTERS_OF_SQUARES = 40, 28
-"""So many letters fit below the axes, and below those of equal aspect beside a scale."""
+"""Numbers of letters that fit below axes, and below axes of equal aspect with a scale at their side."""
 
 
 def clustering_measures(labels: ArrayLike, clusters: ArrayLike) -> dict[str, float]:
@@ -254,10 +254,10 @@ def _name_ticks(axis: Any, names: Any, letters: int) -> None:
 
 
 def _apart(places: NDArray, names: list[Any], length: int) -> list[int]:
-    """Return which names have room at their places along an axis, from the first on."""
-    room = length * max(0.06, max(len(str(name)) for name in names) / _LETTERS)
+    """Return the names that fit at their places along an axis without overlap, from the first on."""
+    spacing = length * max(0.06, max(len(str(name)) for name in names) / _LETTERS)
     kept: list[int] = []
     for i, place in enumerate(places):
-        if not kept or place - places[kept[-1]] >= room:
+        if not kept or place - places[kept[-1]] >= spacing:
             kept.append(i)
     return kept

@@ -1,4 +1,4 @@
-"""Figures of an evaluation: beside its controls, who was taken for whom, features in two dimensions, the nearest."""
+"""Figures of an evaluation: comparison with controls, confusion matrix, features in two dimensions, neighbours."""
 
 from __future__ import annotations
 
@@ -58,8 +58,8 @@ def plot_controls(
     ink = line_style(None)["color"]
     figures = [row[measure] for row in rows if measure in row]
     low, high = min(0.0, *figures), max(0.0, *figures)
-    room = 0.2 * (high - low or 1.0)
-    low = low - 1.5 * room if low < -0.1 * room else 0.0  # a little below zero is zero
+    margin = 0.2 * (high - low or 1.0)
+    low = low - 1.5 * margin if low < -0.1 * margin else 0.0  # a little below zero is zero
     for place, row in enumerate(rows):
         if measure not in row:
             ax.text(0, place, " no figure", va="center", style="italic")
@@ -78,11 +78,11 @@ def plot_controls(
             va="center",
         )
     ax.set_yticks(range(len(rows)), [plain(row["name"]) for row in rows])
-    ax.set(xlim=(low, high + room), ylim=(len(rows) - 0.5, -0.5))
+    ax.set(xlim=(low, high + margin), ylim=(len(rows) - 0.5, -0.5))
     if measure in MEASURES and low == 0:  # all of them are at most 1
         ax.set(xlim=(0, 1.2), xticks=(0, 0.25, 0.5, 0.75, 1))
     gridded(ax, "x")
-    ax.set(title="Beside simple controls", xlabel=words_for(measure))
+    ax.set(title="Comparison with simple controls", xlabel=words_for(measure))
     return ax
 
 

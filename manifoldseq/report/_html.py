@@ -61,9 +61,9 @@ Reported = RunFiles | Fitted | Result | Run
 def render_html(runs: Sequence[Reported] | Mapping[str, Reported]) -> str:
     """Render a self-contained page about runs.
 
-    One run: figures beside its controls, clusters and labels, the plots of its estimator, convergence. Several: figures
-    of all runs and their controls in one table, convergence overlaid, what differs in their parameters, and each run
-    beside the others.
+    One run: comparison with its controls, clusters and labels, the plots of its estimator, convergence. Several runs:
+    figures of all runs and their controls in one table, convergence overlaid, the parameters that differ, and each
+    run in a column of its own.
 
     Parameters
     ----------
@@ -129,7 +129,7 @@ def _view(run: RunFiles, place: int, *, alone: bool) -> dict[str, Any]:
         "title": _title(run),
         "run": run.run,
         "metrics": _metrics([run]) if alone else None,
-        "beside": _embedded(_bars([run]), place) if alone else [],
+        "controls": _embedded(_bars([run]), place) if alone else [],
         "verdict": _verdict(run.evaluation),
         "reasons": _reasons(run.evaluation),
         "groups": [group for group in groups if group["figures"] or group.get("confusion")],
@@ -178,7 +178,7 @@ def _parameters(run: RunFiles, auto: str = "") -> dict[str, Any]:
     for name, value in {**given, **{one: used[one] for one in used if "." not in one}}.items():
         _, dot, last = name.rpartition(".")
         if dot and name in used and used.get(last) == used[name]:
-            continue  # the same as the parameter beside the object
+            continue  # the same as the parameter next to the object
         now = used.get(name, value)
         shown[name] = f"{now}{auto}" if auto and given.get(name) == "auto" != now else now
     return shown
@@ -244,7 +244,7 @@ def _bars(runs: Sequence[RunFiles]) -> list[Drawing]:
     more = "more" if evaluation is None or evaluation.greater_is_better else "less"
     caption = f"The same data and splits for all; {more} is better."
     paint = partial(plot_controls, rows, measure, n_estimators=len(runs))
-    return [drawn("beside-controls", caption, paint, (5.0, 1.2 + 0.45 * len(rows)))]
+    return [drawn("controls", caption, paint, (5.0, 1.2 + 0.45 * len(rows)))]
 
 
 def _compared(runs: Sequence[RunFiles]) -> dict[str, Any]:
@@ -262,7 +262,7 @@ def _compared(runs: Sequence[RunFiles]) -> dict[str, Any]:
     differ = {name: [str(given.get(name, "–")) for given in settings] for name in names}
     return {
         "metrics": _metrics(runs),
-        "beside": _embedded(_bars(runs), "all"),
+        "controls": _embedded(_bars(runs), "all"),
         "figures": _embedded(_curves(runs), "all"),
         "same": len({_title(run) for run in runs}) == 1,
         "names": [run.name for run in runs],

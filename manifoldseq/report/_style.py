@@ -96,7 +96,7 @@ def few_ticks(axis: Any, *, whole: bool = False) -> None:
 
 
 def colourbar(image: Any, ax: "Axes", label: str) -> None:
-    """Put the scale of a matrix beside it."""
+    """Draw the colour scale of a matrix at its side."""
     from matplotlib.figure import Figure
 
     figure = ax.get_figure(root=True)

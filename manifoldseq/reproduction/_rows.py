@@ -11,7 +11,7 @@ Rows = list[Row]
 
 
 def row(model: str, setting: str, metric: str, unit: str, values: Sequence[float], paper: float | None = None) -> Row:
-    """Return a row: the mean of the values and its standard error, beside the paper's figure.
+    """Return a row: the mean of the values and its standard error, with the paper's figure.
 
     Parameters
     ----------

@@ -386,15 +386,15 @@ class _Penalized:
     def caught(self, x: Point) -> bool:
         """Return whether ½‖h‖² + ½‖max(0, g)‖² is stationary: no way leads to smaller violations near here.
 
-        Its gradient is small beside the gradients of the violated constraints, or promises on the way of the length of
-        the point next to nothing.
+        Its gradient is small compared with the gradients of the violated constraints, or predicts a negligible decrease
+        over a step as long as the norm of the point.
         """
         at, manifold = self.parts(x), self.original.manifold
         violated = self.violated(at.c)
         if not self.largest(at.c) > FEASIBLE:
             return False
         slopes = self.riemannian(x, range(at.c.size))
-        # the gradient Σ cₖ grad cₖ of half the squared violation, beside the gradients of single constraints
+        # the gradient Σ cₖ grad cₖ of half the squared violation, compared with the gradients of single constraints
         total = sum((v * slope for v, slope in zip(violated, slopes, strict=True)), np.zeros(1))
         steepest = float(np.sqrt(sum(np.vdot(s, s) for s, v in zip(slopes, violated, strict=True) if v)))
         size, slope = float(np.linalg.norm(violated)), float(np.linalg.norm(total))

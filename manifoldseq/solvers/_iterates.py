@@ -207,7 +207,7 @@ def _rounded(axis: One | Rows, grad: np.ndarray, grad_norm: Scalar, egrad: Point
     if small is False or not axis.any(small):
         return whole
     left, of, grad_norm = axis.take(small, grad, axis.flatten(egrad), grad_norm)
-    # the factor in which the Riemannian gradient is largest beside the Euclidean one, of entries that can move
+    # the factor whose Riemannian gradient is largest relative to the Euclidean one, over entries that can move
     sizes = [leaf.size if axis is ONE else leaf[0].size for leaf in leaves(egrad)]
     starts = np.cumsum([0, *sizes[:-1]])
     left, of = left.astype(np.float64, copy=False), of.astype(np.float64, copy=False)

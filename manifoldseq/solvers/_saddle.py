@@ -133,8 +133,8 @@ def confirm(
 
     Where the boundary of an open manifold makes the gradient small, these say so, and nothing else is measured.
     At a stationary point it is the lowest curvature of any direction, and anywhere a negative one in the Krylov space
-    of a random tangent vector. Steps that zigzag across a valley see none of its floor; the gradient that is left does.
-    Curvature that cannot be told from rounding beside the largest of the recent ones counts as zero.
+    of a random tangent vector. Steps that zigzag across a valley do not sample the direction along it; the remaining
+    gradient does. A curvature within the rounding error of the largest recent curvature counts as zero.
     """
     now, axis = at.at_boundary(problem.manifold, recent[-1]), problem.axis
     within = inside(now)

@@ -33,7 +33,7 @@ _UNSUSPECTED = 2**28
 BLOCK = 2**24
 """Bytes that are read at a time where more could come than was claimed."""
 _OTHER_FILES = 256
-"""Files that a process opens beside its data: libraries, figures, what it writes."""
+"""Number of open files that a process needs besides its data: libraries, figures, outputs."""
 _FRESH = 0.05
 """Seconds for which a measurement of the available memory holds: readers ask once per row."""
 
@@ -99,10 +99,10 @@ def require_memory(path: FilePath, needed: int, *, taken: int = 0) -> None:
     ...
     manifoldseq.storage._limits.ReadError: frames.bin would take 9.31e+08 GiB of memory, a reader may use ...
     """
-    room = (available_memory() + taken) // 2
-    if needed > room:
+    allowed = (available_memory() + taken) // 2
+    if needed > allowed:
         raise ReadError(
-            f"{path} would take {needed / 2**30:.3g} GiB of memory, a reader may use {room / 2**30:.3g} GiB here: "
+            f"{path} would take {needed / 2**30:.3g} GiB of memory, a reader may use {allowed / 2**30:.3g} GiB here: "
             "split the file, or keep fewer channels or time steps"
         )
     if needed > _UNSUSPECTED and needed > DEFLATE_RATIO * (size := _size(path)):

@@ -152,8 +152,8 @@ def _of_variables(
             shown, others = (", ".join(map(str, some)) or "no dimension" for some in (array.dims, dims))
             remedy = "leave one out with columns=[…], or name the label with label=…"
             raise ReadError(f"{path}, variable {quoted(name)} has {shown}, {quoted(first)} has {others}: {remedy}")
-    beside = [name for name in dims if name != axis]
-    series, channels = _sides(path, dims, axis, id if id is not None or len(beside) != 1 else _series(beside[0]))
+    others = [name for name in dims if name != axis]
+    series, channels = _sides(path, dims, axis, id if id is not None or len(others) != 1 else _series(others[0]))
     if channels is not None:
         raise ReadError(f"{path} has several variables and the dimension {quoted(channels)}: pass one variable")
     blocks = [_of_array(f"{path}, variable {name!r}", array, axis, series)[0] for name, array in variables.items()]
@@ -161,7 +161,7 @@ def _of_variables(
 
 
 def _series(dimension: Any) -> str | None:
-    """Return a dimension beside variables, which are the channels, unless it says that it is another one of these."""
+    """Return the dimension of the sequences where variables are the channels; None if it names channels too."""
     return None if str(dimension).lower() in _CHANNELS else dimension
 
 

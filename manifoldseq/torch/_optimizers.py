@@ -1,4 +1,4 @@
-"""Optimizers of torch for orthonormal parameters beside others."""
+"""Optimizers of torch for networks with orthonormal and unconstrained parameters."""
 
 import warnings
 from collections.abc import Callable, Iterable

@@ -174,6 +174,6 @@ def energy(X: NDArray, V: Array, origin: Array, codes: Array) -> float:
     for rows in frame_blocks(X):
         block = centred(X[rows], origin)
         Z = block @ V
-        # |x - mu_0|² - |V'(x - mu_0)|² is the part beside the subspace, the second term of (1)
+        # |x - mu_0|² - |V'(x - mu_0)|² is the part orthogonal to the subspace, the second term of (1)
         total += float((np.vecdot(block, block) - np.vecdot(Z, Z) + nearest(Z, codes)[1]).sum())
     return total

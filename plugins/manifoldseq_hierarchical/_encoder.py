@@ -168,7 +168,7 @@ class HierarchicalSequenceEncoder(ClassNamePrefixFeaturesOutMixin, TransformerMi
     The sequence is cut into contiguous segments; their means are the points of a path, kept as a few bits per
     coordinate in the subspace of the closed form, with a tree of means above them for the search. A query is placed on
     the straight lines between points, so that a segment can be several times as long as the error that is tolerated;
-    the first and the last frame are kept beside, and lines lead to them. `storage_report` counts every byte.
+    the first and the last frame are stored too, and lines lead to them. `storage_report` counts every byte.
 
     Parameters
     ----------
@@ -570,8 +570,9 @@ class HierarchicalSequenceEncoder(ClassNamePrefixFeaturesOutMixin, TransformerMi
             How many places for each, the best first. Where a search meets fewer, the last is repeated; a larger `beam`
             meets more.
         apart : float, optional
-            Frames that the places of a query lie from each other, at least: lines beside the best one are nearly as
-            good, and hide where the way comes by again. By default two segments; 0 allows neighbouring lines.
+            Least distance, in frames, between the places of a query: lines next to the best one are nearly as good,
+            and would hide later passes of the path through the same place. By default two
+            segments; 0 allows neighbouring lines.
 
         Returns
         -------

@@ -26,7 +26,7 @@ _JUMP = 1e-12
 """Probability that a traveller is put anywhere, at any speed, between two queries."""
 _TEMPER = 0.85
 """Share of a squared distance that counts: its errors at neighbouring places are alike, through the codes."""
-_FLOOR = -40.0
+_LEAST_LOG = -40.0
 """Log-likelihood of a cell, at least, relative to the best one: single precision holds the states; outliers end."""
 _LOST, _FOUND = 5e-4, 2e-2
 """Probability that a traveller leaves the range of speeds between two queries, and that one comes back to it."""
@@ -334,7 +334,7 @@ def _normalized(summed: NDArray[np.float32]) -> NDArray[np.float64]:
 def likelihood(scores: NDArray[np.float32], scales: NDArray[np.float32]) -> NDArray[np.float32]:
     """Return exp(-D / scale) over its largest value in each row, floored; D up to a number for each row."""
     log = (scores.min(axis=1, keepdims=True) - scores) / scales[:, None]
-    return np.exp(np.maximum(log, np.float32(_FLOOR)))
+    return np.exp(np.maximum(log, np.float32(_LEAST_LOG)))
 
 
 def news(Z: NDArray[np.float32], residuals: NDArray[np.float32]) -> NDArray[np.float32]:

@@ -79,7 +79,7 @@ Parts = Iterator[tuple[NDArray[np.intp], NDArray[np.intp]]]
 _BLOCK = 1 << 18
 """Numbers in a block of scores: 1 MiB in float32."""
 _BUFFER = 3 << 14, 1 << 18
-"""Bytes of decoded points in memory while searching, beside what 17 points take: at least, and where much is kept."""
+"""Bytes of decoded points in memory during a search, besides those of 17 points: the least, and for long sequences."""
 _AT_ONCE = 1 << 15
 """Scores that are computed at a time: 128 kB, of which four arrays stay in the cache."""
 _FEW = 24
@@ -112,7 +112,7 @@ class Path:
     subspaces : NodeSubspaces, optional
         Of the groups of points, if each has its own; the points are then in the coordinates of frames.
     means, last : ndarrays of shape (g, m) and (at most 8, m), uint8, optional
-        What a `RelativeQuantizer` keeps beside.
+        What a `RelativeQuantizer` stores besides the codes.
     ends : ndarray of shape (2, bytes), uint8, optional
         The first and the last frame, as means of `AT_END` frames: the first and the last point lie half a segment from
         them, and lines that went on as far would miss them. In the code of points; with a `RelativeQuantizer` less the
@@ -282,7 +282,7 @@ class Path:
 
     @property
     def resident(self) -> int:
-        """Bytes beside the codes while searching: codes of the nodes, and the buffer of decoded points."""
+        """Bytes in memory while searching, without the codes: codes of the nodes, and the buffer of decoded points."""
         first, after = self._range
         return self._node_bytes + 4 * self._m * min(self._step + 1, after - first)
 
@@ -332,10 +332,10 @@ class Path:
         """
         lines = self._step
         rows = max(1, _BLOCK // lines)
-        # a place puts aside the lines that reach within so many frames of it, of which there are `beside` at most
-        beside = 2 * int(min(apart / self.places[1], self.n) + 2) + 1 if apart > 0 else 1
+        # a place excludes the lines within `apart` frames of it, at most `excluded` of them
+        excluded = 2 * int(min(apart / self.places[1], self.n) + 2) + 1 if apart > 0 else 1
         low, high = self._range
-        wanted = min((n_best - 1) * beside + 1, high - low - 1)
+        wanted = min((n_best - 1) * excluded + 1, high - low - 1)
         found = [self._search(Z[start : start + rows], beam, wanted, lines) for start in range(0, len(Z), rows)]
         places, squared = (np.concatenate(parts) for parts in zip(*found, strict=True))
         return (places, squared) if n_best == 1 else _apart(places, squared, n_best, apart)
@@ -542,7 +542,7 @@ class Path:
         return np.arange(int(self.places[3] / width) + 1) * width
 
     def nearest_of(self, frames: NDArray[np.float64], Z: Coordinates) -> tuple[NDArray[np.float64], float]:
-        """Return which of some frames is the nearest to each query, and what is nothing beside their distances."""
+        """Return the frame nearest to each query, and a distance that is negligible compared with theirs."""
         parts = [self.scores(Z[start : start + 32], frames) for start in range(0, len(Z), 32)]
         nearest = np.concatenate([part.argmin(axis=1) for part in parts])
         away = np.concatenate([part.mean(axis=1) - part.min(axis=1) for part in parts])

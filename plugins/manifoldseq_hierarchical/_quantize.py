@@ -41,7 +41,7 @@ class ScalarQuantizer:
 
     @property
     def nbytes(self) -> int:
-        """Bytes of what must be kept beside the codes."""
+        """Bytes that are stored besides the codes."""
         return self.scale.nbytes
 
     def encode(self, Z: NDArray) -> Codes:
@@ -107,7 +107,7 @@ class ProductQuantizer:
 
     @property
     def nbytes(self) -> int:
-        """Bytes of what must be kept beside the codes."""
+        """Bytes that are stored besides the codes."""
         return self.codebooks.nbytes
 
     def encode(self, Z: NDArray) -> Codes:
@@ -151,7 +151,7 @@ class RelativeQuantizer:
 
     @property
     def nbytes(self) -> int:
-        """Bytes of what must be kept beside the codes."""
+        """Bytes that are stored besides the codes."""
         return self.coarse.nbytes + self.fine.nbytes
 
     def encode(self, Z: NDArray, final: bool, last: Codes | None = None) -> tuple[Codes, Codes, Codes]:

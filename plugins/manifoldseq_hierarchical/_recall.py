@@ -1,4 +1,4 @@
-"""Recall of frames that are not stored, beside key frames kept as they are."""
+"""Recall of frames that are not stored, compared with that of key frames in float32."""
 
 from __future__ import annotations
 
@@ -33,8 +33,8 @@ def recall(model: Any, X: ArrayLike, y: ArrayLike | None, seed: int) -> ms.evalu
     Returns
     -------
     Evaluation
-        Beside it key frames in float32, evenly spaced, as many as the same bytes hold. The verdict says what all frames
-        would find, kept as they are.
+        The control is evenly spaced key frames in float32, as many as fit in the same bytes. The verdict also has the
+        recall of all frames, stored in float32.
 
     Raises
     ------

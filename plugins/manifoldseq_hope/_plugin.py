@@ -1,6 +1,6 @@
 """What this package registers; targets are strings, so that listing imports no model code.
 
-What is where, from the top down; rooms import from their own row and from those below it:
+What is where, from the top down; packages import from their own row and from those below it:
 
 * `_plots`: filters, concentrations, correlations
 * `networks/`: `_network` (the classifier), `_stack` (layers learnt one on another), `_training` (an epoch), `_layer`

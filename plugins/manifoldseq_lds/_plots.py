@@ -134,7 +134,7 @@ def plot_spectra(result: Any, ax: "Axes | None" = None) -> "Axes":
 def plot_reconstruction(
     result: Fitted, ax: "Axes | None" = None, *, member: int | None = None, worst: bool = False, n_channels: int = 3
 ) -> "Axes":
-    """Plot channels of one recorded sequence beside what its identified system reproduces.
+    """Plot channels of one recorded sequence and their reconstruction by the identified system.
 
     Two lines stand against the record: ``mean + C x(t)`` from the states ``x(t) = C.T (y(t) - mean)``, and the forecast
     one step ahead, ``mean + C A x(t - 1)``, with the stabilizer that `LDSIdentifier.forecast` uses. The title has the

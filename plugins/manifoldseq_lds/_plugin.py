@@ -1,6 +1,6 @@
 """What this package registers; targets are strings, so that listing imports no model code.
 
-What is where, from the top down; rooms import from their own row and from those below it:
+What is where, from the top down; packages import from their own row and from those below it:
 
 * `_plots`: figures of fitted systems and clusterings; `_recordings`: sequences in the wheel of aeon; `_generated`:
   sequences whose classes differ in dynamics

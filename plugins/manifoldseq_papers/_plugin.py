@@ -1,6 +1,6 @@
 """What this package registers; targets are strings, so that listing imports no model code.
 
-What is where; rooms, one per paper, do not know each other:
+What is where; the packages, one per paper, do not import each other:
 
 * `lds/`: `_figure1`, `_figure2`, `_table1`, and `_data`, what they measure on; what they compare with:
   `_centre_baselines` (Algorithm 1 at fixed rates, MDS, Align, Grass), `_atom_baselines` (Grass-L, LDSST),
@@ -167,7 +167,7 @@ def manifoldseq_reproductions() -> Iterator[hooks.ReproductionSpec]:
             "hierarchical-storage",
             "hierarchical._storage_table:hierarchical_storage",
             "",
-            "Bytes per frame, recall and query time of the sequence encoder beside faiss; with --data, real runs",
+            "Bytes per frame, recall and query time: the sequence encoder and faiss; with --data, of recorded runs",
         ),
     ):
         yield hooks.ReproductionSpec(name, run=f"manifoldseq_papers.{run}", paper=paper, summary=summary)

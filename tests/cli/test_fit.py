@@ -39,7 +39,7 @@ def test_run_directory_holds_everything(run: Run, tmp_path: Path) -> None:
     assert (folder / "assignments.csv").read_text().splitlines()[:2] == ["id,label,cluster", "0,down,0"]
 
 
-def test_metrics_are_flat_and_beside_controls(run: Run, tmp_path: Path) -> None:
+def test_metrics_are_flat_and_include_controls(run: Run, tmp_path: Path) -> None:
     _, out, _ = run("fit", "sign", "two-levels", "-o", tmp_path / "run")
     metrics = json.loads((tmp_path / "run" / "metrics.json").read_text())
     names = ("purity", "nmi", "ari", "seconds")

@@ -254,7 +254,7 @@ def test_classifier_learns_from_named_labels(run: Run, folder: Path) -> None:
     np.testing.assert_allclose(ms.load(out).coef_, expected.coef_)
 
 
-def test_text_beside_the_columns_of_a_fit_is_left_alone(run: Run, folder: Path) -> None:
+def test_text_columns_that_a_fit_does_not_use_are_ignored(run: Run, folder: Path) -> None:
     """In a folder as in one table: only what was fitted on is looked for in what it is applied to."""
     out = folder.parent / "run"
     status, _, err = run("fit", "statistics-kmeans", folder, "--set", "n_clusters=2", "--no-quality", "-o", out)

@@ -61,7 +61,7 @@ def test_a_record_has_one_precision() -> None:
 
 
 def fitted(source: Path, run: Path) -> tuple[ms.storage.SequenceData, int]:
-    """Return the model of a fit on the command line, and the most that it took beside what it found, in bytes."""
+    """Return the model of a fit on the command line, and its peak memory besides the memory at the start, in bytes."""
     tracemalloc.start()
     try:
         assert main(["fit", "spherical-kmeans", str(source), "--set=n_clusters=3", "--no-quality", "-o", str(run)]) == 0
@@ -71,7 +71,7 @@ def fitted(source: Path, run: Path) -> tuple[ms.storage.SequenceData, int]:
 
 
 @pytest.mark.slow
-def test_a_fit_takes_little_beside_the_file(tmp_path: Path, rows: np.ndarray) -> None:
+def test_a_fit_takes_little_memory_compared_with_the_file(tmp_path: Path, rows: np.ndarray) -> None:
     (tmp_path / "parts").mkdir()
     np.save(tmp_path / "all.npy", rows)
     for k, part in enumerate(np.split(rows, 5)):
@@ -81,5 +81,5 @@ def test_a_fit_takes_little_beside_the_file(tmp_path: Path, rows: np.ndarray) ->
     several, joined = fitted(tmp_path / "parts", tmp_path / "several")
     assert one.cluster_centers_.dtype == np.float64 and len(set(one.labels_[:3])) == 3
     assert np.array_equal(one.labels_, several.labels_)
-    assert peak < 0.5 * rows.nbytes, f"{peak / 1e6:.0f} MB beside a file of {rows.nbytes / 1e6:.0f} MB"
+    assert peak < 0.5 * rows.nbytes, f"{peak / 1e6:.0f} MB for a file of {rows.nbytes / 1e6:.0f} MB"
     assert joined < 1.5 * rows.nbytes, f"{joined / 1e6:.0f} MB for parts of {rows.nbytes / 1e6:.0f} MB"

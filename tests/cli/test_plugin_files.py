@@ -21,7 +21,7 @@ OBJECTS = '''
 import numpy as np
 import manifoldseq as ms
 from manifoldseq.storage import SequenceData
-from beside import SIZE
+from neighbour import SIZE
 
 @ms.kernel(domain="lds")
 def overlap(first, second):
@@ -66,7 +66,7 @@ def place(tmp_path: Path) -> Path:
     np.savetxt(tmp_path / "rows.csv", rows, delimiter=",", header="a,b,c", comments="")
     np.savetxt(tmp_path / "rows.bars", rows, delimiter="|")
     (tmp_path / "objects.py").write_text(OBJECTS)
-    (tmp_path / "beside.py").write_text("SIZE = 20\n")
+    (tmp_path / "neighbour.py").write_text("SIZE = 20\n")
     for file in (DIAGONAL, MOMENTS):
         (tmp_path / file.name).write_text(file.read_text())
     return tmp_path

@@ -159,7 +159,7 @@ LABELS: dict[str, tuple[str, str]] = {
     ),
     "twice": ("a,up\nb,up\nc,up\na,down\n", "labels.csv, line 4 names a.csv again, after line 1: keep one of the two"),
     "twice, otherwise": ("name,y\na,up\na.csv,up\n", "labels.csv, line 3 names a.csv again, after line 2"),
-    "no label": ("a,up\nb,\nc,up\n", "labels.csv, line 2 has no label beside b"),
+    "no label": ("a,up\nb,\nc,up\n", "labels.csv, line 2 has no label for b"),
     "one cell": ("a\n", "labels.csv, line 1 has not two cells: write the name of a file, a comma and its label"),
 }
 
@@ -206,7 +206,7 @@ def test_lists_and_numbers_on_the_command_line(run: Run, tmp_path: Path) -> None
 def test_labels_in_two_places_are_refused(tmp_path: Path) -> None:
     data = write("subfolders", tmp_path)
     (data / "labels.csv").write_text("S01_trial1,slow\n")
-    with pytest.raises(ms.storage.ReadError, match="lies beside subfolders, whose names are labels"):
+    with pytest.raises(ms.storage.ReadError, match="is next to subfolders, whose names are labels"):
         ms.storage.read(data)
 
 

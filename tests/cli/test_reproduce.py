@@ -1,4 +1,4 @@
-"""``manifoldseq reproduce``: measured numbers beside those of a paper."""
+"""``manifoldseq reproduce``: measured figures next to those of a paper."""
 
 import json
 from collections.abc import Callable

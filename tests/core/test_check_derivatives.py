@@ -50,7 +50,7 @@ def test_reports_are_read_line_by_line() -> None:
         (lambda t: 3 * t**3 + t**5, 3.0),
         (lambda t: 0.01 * t + t**2, 1.0),
         (lambda t: 1e-5 * t + t**2, 1.0),
-        (lambda t: 1e-13 * (1.5 + np.sin(1e9 * t)) + t**2, 2.0),  # rounding above the estimated floor
+        (lambda t: 1e-13 * (1.5 + np.sin(1e9 * t)) + t**2, 2.0),  # rounding above its estimate
         (lambda t: 3e-12 + 0 * t + t**2, 2.0),
         (lambda t: np.where(t > 1e-2, np.nan, t**2), 2.0),  # leaves the domain
         (lambda t: np.abs(t**2 - 50 * t**3), 2.0),  # changes sign on the way

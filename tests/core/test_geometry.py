@@ -149,8 +149,8 @@ def true_distance(M: Manifold, x: np.ndarray, y: np.ndarray) -> float:
             return float(mpmath.sqrt(sum(mpmath.log(w) ** 2 for w in mpmath.eigsy(half * b * half, eigvals_only=True))))
         a, b = a * root(a.T * a) ** -1, b * root(b.T * b) ** -1
         if isinstance(M, Grassmann):
-            beside = b - a * (a.T * b)
-            sines = mpmath.eigsy(beside.T * beside, eigvals_only=True)
+            normal = b - a * (a.T * b)
+            sines = mpmath.eigsy(normal.T * normal, eigvals_only=True)
             return float(mpmath.sqrt(sum(mpmath.asin(mpmath.sqrt(abs(s))) ** 2 for s in sines)))
         turn = a.T * b  # its symmetric part has the cosines, each twice
         cosines = mpmath.eigsy((turn + turn.T) / 2, eigvals_only=True)

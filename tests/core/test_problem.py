@@ -93,7 +93,7 @@ def test_the_tolerance_is_that_of_the_default_rule() -> None:
 
 
 @pytest.mark.parametrize("stop", [None, ms.GradientNorm(1e-12)])
-def test_the_limit_holds_beside_any_rule(stop: Any) -> None:
+def test_the_limit_holds_with_any_rule(stop: Any) -> None:
     problem = ms.Problem(Stiefel(5, 2), cost, gradient=gradient)
     result = ms.minimize(problem, stop=stop, max_iter=3, seed=0)
     assert result.nit == 3 and result.status is Status.MAX_ITERATIONS
@@ -159,7 +159,7 @@ def test_a_callback_cannot_reach_into_the_run() -> None:
     assert np.array_equal(result.x, silent.x)
 
 
-def test_a_callback_stands_beside_observers() -> None:
+def test_a_callback_is_combined_with_observers() -> None:
     problem, order = ms.Problem(Stiefel(5, 2), cost, gradient=gradient), []
     observers = [lambda event: order.append("observer")]
     ms.minimize(problem, callback=lambda event: order.append("callback"), observers=observers, max_iter=1, seed=0)

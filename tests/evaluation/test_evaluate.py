@@ -125,10 +125,10 @@ def test_as_many_features_as_columns_are_judged_by_neighbours() -> None:
         nearest = NearestNeighbors(n_neighbors=1).fit(whitened).kneighbors(return_distance=False)[:, 0]
         W = (W - W.mean(axis=0)) / W.std(axis=0)
         expected = 1 - np.sum((W - W[nearest]) ** 2) / W.size
-        for model, beside in ((PCA(5), ["pca"]), (record.factory(), [])):  # type: ignore[operator]
-            found = evaluate(model.fit(Z), Z, input="samples", name="mine", record=record if not beside else None)
+        for model, controls in ((PCA(5), ["pca"]), (record.factory(), [])):  # type: ignore[operator]
+            found = evaluate(model.fit(Z), Z, input="samples", name="mine", record=record if not controls else None)
             assert found.measure == "r2" and found.rows[0]["r2"] == pytest.approx(expected)
-            assert [row["name"] for row in found.rows] == ["mine", *beside, "nearest-rows", "chance"]
+            assert [row["name"] for row in found.rows] == ["mine", *controls, "nearest-rows", "chance"]
             assert found.winner == "nearest-rows" and found.verdict.startswith(f"{said} compress nothing; the nearest")
     fewer = evaluate(PCA(4).fit(X), X, input="samples", name="mine", controls=("pca",))
     assert fewer.winner == "mine" and fewer.best == (0, 1) and "nothing" not in fewer.verdict
@@ -161,7 +161,7 @@ def test_a_column_with_nearly_all_of_the_variance_is_named() -> None:
     assert "; channel 2 has 99.9% of the variance" in found.verdict
 
 
-def test_clusters_beside_classes_are_counted() -> None:
+def test_clusters_and_classes_are_counted() -> None:
     X, y = rows()
     said = [evaluate(KMeans(k, n_init=3, random_state=0).fit(X), X, y, input="samples").verdict for k in (3, 8)]
     assert "of 8 clusters and 3 classes" in said[1] and "clusters and" not in said[0]
@@ -195,7 +195,7 @@ def test_every_default_control_is_registered(task: str, input: str) -> None:
     assert all(hooks.get_record(hooks.EstimatorSpec, name) for name in default_controls(task, input))
 
 
-def test_a_control_is_not_put_beside_itself() -> None:
+def test_a_control_is_not_compared_with_itself() -> None:
     X, y = sequences()
     found = evaluate(StatisticsKMeans(2, random_state=0).fit(X), X, y)
     assert [row["name"] for row in found.rows] == ["statistics-kmeans", "autocovariance-kmeans", "chance"]
@@ -223,7 +223,7 @@ def test_one_cluster_is_called_one_cluster() -> None:
 
 
 @pytest.mark.filterwarnings("ignore:X has 1 different direction:sklearn.exceptions.ConvergenceWarning")
-def test_one_cluster_of_several_stands_beside_controls_with_as_many() -> None:
+def test_one_cluster_of_several_is_compared_with_controls_with_as_many() -> None:
     """Directions of positive numbers are all the same: the model says nothing, a control may."""
     X = np.repeat([1.0, 5.0, 9.0], 20)[:, None] + 0.01 * np.random.default_rng(0).standard_normal((60, 1))
     y = np.repeat(["a", "b", "c"], 20)
@@ -332,7 +332,7 @@ BUNDLED = [
 @pytest.mark.filterwarnings("ignore")
 @parametrize("labelled", [True, False], fast=1, ids=["labels", "none"])
 @parametrize("name", BUNDLED, fast=8)
-def test_every_bundled_estimator_has_a_figure_beside_a_control(name: str, labelled: bool) -> None:
+def test_every_bundled_estimator_has_a_figure_and_a_control(name: str, labelled: bool) -> None:
     record: Any = hooks.get_record(hooks.EstimatorSpec, name)
     data, y = sequences()
     X: Any = data

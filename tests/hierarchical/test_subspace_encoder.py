@@ -141,7 +141,7 @@ def test_a_rotation_of_the_frames_changes_no_distance():
     np.testing.assert_array_equal(one.predict(X), other.predict(X @ rotation(25)))
 
 
-def test_energy_keeps_its_digits_beside_a_distant_center():
+def test_energy_keeps_its_digits_with_a_distant_center():
     X, y = frames(spread=5.0)
     model = SubspaceEncoder(center=1e7).fit(X, y)
     within = sum(((X[y == k] - X[y == k].mean(axis=0)) ** 2).sum() for k in np.unique(y))

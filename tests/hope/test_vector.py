@@ -118,9 +118,9 @@ def test_features_that_are_all_zero_are_told():
     assert not features.transform(rows).any()
 
 
-def test_a_number_beside_a_model_is_told():
+def test_a_number_together_with_a_model_warns():
     rows = np.random.default_rng(0).standard_normal((60, 4))
-    with pytest.warns(UserWarning, match=r"n_components=7 .* does not count beside model=VonMises"):
+    with pytest.warns(UserWarning, match=r"n_components=7 is ignored, since model=VonMises"):
         features = VectorFeatures(7, model=VonMisesFisherMixture(3), random_state=0).fit(rows)
     assert features.transform(rows).shape == (60, 3)
 

@@ -93,7 +93,7 @@ def test_every_centre_is_as_good_as_its_medoid_and_no_epoch_rises(seed, mean):
 
 @pytest.mark.slow
 def test_a_descent_that_overtakes_the_medoid_is_the_centre():
-    """Nothing is lost beside the mean within the bound, which is found from the same start by many iterations."""
+    """The loss is zero compared with the mean within the bound, computed from the same start by many iterations."""
     for seed in range(4):
         data = sheared(N=12, noise=0.6, seed=seed)[::2]
         with warnings.catch_warnings():

@@ -146,7 +146,7 @@ def test_default_models_are_stored_and_drawn(tmp_path):
     plt.close("all")
 
 
-def test_settings_are_chosen_beside_defaults():
+def test_settings_are_chosen_together_with_defaults():
     choice = choose_clustering(
         LDSKMeans(2, n_init=1, random_state=0),
         waves(1, N=16),

@@ -455,7 +455,7 @@ def test_intervals_of_neighbouring_origins_are_alike(name):
     assert np.max(widths) < 1.3 * 3.3 and np.min(widths) > 0.1
 
 
-def test_floor_of_the_noise_does_not_depend_on_the_level():
+def test_the_least_noise_does_not_depend_on_the_level():
     """A sequence at a level of 1e6 standard deviations has the system of the sequence without that level."""
     x = machine(0)[:150]
     identifier = LDSIdentifier(2, method="em", max_iter=5).fit([x])

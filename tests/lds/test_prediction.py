@@ -98,7 +98,7 @@ def test_sines_are_forecast_without_damping():
 
 
 def test_stable_least_squares_is_forecast_as_it_is():
-    """Two damped pairs in noise, beside least squares and its Kalman filter by hand."""
+    """Two damped pairs in noise, compared with least squares and a Kalman filter by hand."""
     X = oscillations(noise=0.3)
     identifier = LDSIdentifier(4, scale=False).fit(X)
     found = identifier.forecast(X, 20)
@@ -342,7 +342,7 @@ def test_bad_sequences_on_disk_get_one_sentence(tmp_path):
 
 
 def test_reading_in_blocks_needs_little_memory(tmp_path):
-    """Three sequences of 220 x 20000 numbers in float32: beside the result a few blocks, however many there are."""
+    """Three sequences of 220 x 20000 numbers in float32: a few blocks besides the result, however many there are."""
     import tracemalloc
 
     rng = np.random.default_rng(0)

@@ -1,4 +1,4 @@
-"""``n_states="auto"``: the rule that chooses settings without labels, level and size beside dynamics, what predicts."""
+"""``n_states="auto"``: the rule that chooses settings without labels, level and size with dynamics, forecasts."""
 
 from __future__ import annotations
 

@@ -154,7 +154,7 @@ def test_the_change_is_at_most_that_of_scaling_the_unstable_eigenvalues(name, ki
 
 @pytest.mark.parametrize("name", CLOSE)
 def test_a_double_eigenvalue_of_one_is_hardly_changed(name):
-    """A trend beside a sine: eigenvectors are parallel, and scaling one eigenvalue of two would change A by half."""
+    """A trend and a sine: eigenvectors are parallel, and scaling one eigenvalue of two would change A by half."""
     t = np.arange(80)
     Y = np.stack([0.1 * t, np.ones(80), np.cos(0.3 * t), np.sin(0.3 * t)])
     _, s, Vt = np.linalg.svd(Y, full_matrices=False)
@@ -230,7 +230,7 @@ def test_lb1_is_a_fixed_point_of_projected_gradient(made):
 
 
 def test_lb2_of_a_diagonal_system_has_a_closed_form():
-    """One number: minimize ``1.2 p - sqrt(p (p - 1))``, so ``a = sqrt(1 - 1 / p)``; a stable mode beside it stays."""
+    """One number: minimize ``1.2 p - sqrt(p (p - 1))``, so ``a = sqrt(1 - 1 / p)``; another, stable mode stays."""
     for a, steps in ((1.2, 12), (1.05, 12)):
         p = minimize(lambda p, a=a: a * p[0] - np.sqrt(p[0] * (p[0] - 1)), [2.0], bounds=[(1.0001, None)], tol=1e-14).x[
             0

@@ -57,7 +57,7 @@ def test_nothing_to_sum_gives_a_copy_of_q():
     assert ms.linalg.stein(np.zeros((2, 2)), np.zeros((2, 2)), Q) is not Q
 
 
-def test_one_unstable_matrix_is_fine_beside_a_stable_one():
+def test_an_unstable_and_a_stable_matrix_are_accepted():
     X = ms.linalg.stein([[1.5]], [[0.5]], [[1]])
     np.testing.assert_allclose(X, [[4.0]])
 

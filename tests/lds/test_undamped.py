@@ -1,4 +1,4 @@
-"""Sums of sines, damped or not: frequencies, forecasts beside least squares, modes before stabilization, the delay."""
+"""Sums of sines, damped or not: frequencies, forecasts and least squares, modes before stabilization, the delay."""
 
 import warnings
 
@@ -67,7 +67,7 @@ def test_stabilizers_keep_the_frequencies_of_undamped_sines(stabilizer, method):
     np.testing.assert_allclose(np.abs(values), 1, atol=1e-7)
 
 
-def test_a_trend_beside_a_sine_is_forecast():
+def test_a_trend_and_a_sine_are_forecast():
     """Two equal eigenvalues of one, whose eigenvectors are parallel."""
     t = np.arange(160)[:, None]
     Y = 0.05 * t * [1.0, -1.0, 0.5] + 2 + np.cos(0.3 * t + [0, 1, 2])

@@ -220,8 +220,8 @@ def test_units_make_the_gradient_a_step_of_em(full):
 
 
 @pytest.mark.parametrize("full", [False, True])
-def test_units_know_the_floor(full):
-    """Where noise is at its floor, the likelihood rises along the gradient at the rate of its square all the same."""
+def test_units_use_the_noise_floor(full):
+    """With the noise at its noise floor, the likelihood still rises along the gradient at the rate of its square."""
     views, _ = drawn(mixture(full=full), 400)
     em = problem(views, full=full, floor=0.4)
     m = mixture_at(em, iterated(em, start(em), 5))
@@ -392,7 +392,7 @@ def test_a_collapsed_component_is_put_where_it_helps():
 
 
 def test_a_repair_that_does_not_help_is_not_made():
-    """A component on a single row, as narrow as the floor allows: likelier there than anywhere else; EM goes on."""
+    """A component on a single row, as narrow as the noise floor allows, is likeliest there, and EM continues."""
     views, _ = drawn(mixture(K=1), 100)
     one, em = problem(views, K=1), problem(views, K=2)
     first = mixture_at(one, iterated(one, start(one), 5))
@@ -409,7 +409,7 @@ def test_a_repair_that_does_not_help_is_not_made():
     assert run.history["nfev"][1] == 3  # the start, the repair that was refused, EM
 
 
-def test_noise_has_its_floor():
+def test_noise_is_at_least_the_noise_floor():
     """A column that the others determine: the likelihood would grow without bound."""
     views, _ = drawn(mixture(K=1), 100)
     views[1][:, 0] = views[0][:, 0]

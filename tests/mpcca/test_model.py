@@ -125,7 +125,7 @@ def test_refusals(options, words):
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
 @pytest.mark.parametrize("covariance_type", ["diag", "full"])
 def test_collinear_columns_are_named(covariance_type, dtype):
-    """They make the likelihood infinite: the estimator has a floor, the manifold none."""
+    """They make the likelihood infinite: the estimator has a noise floor, the manifold has none."""
     (X, Y), _ = drawn(mixture(K=1), 120)
     X, Y = X.astype(dtype), Y.astype(dtype)
     options = dict(n_components=1, n_latent=1, covariance_type=covariance_type)

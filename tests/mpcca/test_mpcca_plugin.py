@@ -47,7 +47,7 @@ def test_figure_shows_it():
 
 def test_columns_that_are_shared_most_are_drawn_with_their_names():
     views, _ = drawn(mixture(), 300)
-    names = [["a", "b", "c", "d", "a name that is longer than a figure has room for"], ["u", "v", "w", "$y$"]]
+    names = [["a", "b", "c", "d", "a name that is too long for a figure"], ["u", "v", "w", "$y$"]]
     model = MixturePCCA(3, 2, max_iter=5, random_state=0, covariance_type="diag").fit(views, feature_names=names)
     total = np.diagonal(covariances(model.mixture_), axis1=1, axis2=2)
     share = model.mixture_.weights @ (1 - model.mixture_.variances / total)

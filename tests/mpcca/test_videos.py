@@ -28,7 +28,7 @@ def save(path, table):
 
 
 def hmdb(folder, per_class=6, kind=".txt.gz", columns=436, about=40):
-    """Improved trajectories beside the split files of HMDB51."""
+    """Improved trajectories and the split files of HMDB51."""
     rng = np.random.default_rng(0)
     for label, name in enumerate(CLASSES):
         (folder / name).mkdir(parents=True)
@@ -42,7 +42,7 @@ def hmdb(folder, per_class=6, kind=".txt.gz", columns=436, about=40):
 
 
 def ucf(folder):
-    """Arrays beside the split files of UCF101."""
+    """Arrays and the split files of UCF101."""
     rng = np.random.default_rng(0)
     for fold, count in (("train", 3), ("test", 2)):
         lines = []

@@ -165,11 +165,11 @@ def test_bad_folders_are_refused_in_one_sentence(corpus: Path) -> None:
     with pytest.raises(ValueError, match="cannot be read"):
         read_timit(corpus / "nowhere")
     one.labels.rename(one.labels.with_suffix(".bak"))
-    with pytest.raises(ms.storage.ReadError, match="no labels beside it"):
+    with pytest.raises(ms.storage.ReadError, match="has no labels"):
         read_timit(corpus)
     one.labels.with_suffix(".bak").rename(one.labels)
     one.audio.unlink()
-    with pytest.raises(ms.storage.ReadError, match="no recording beside it"):
+    with pytest.raises(ms.storage.ReadError, match="has no recording"):
         read_timit(corpus)
     shutil.rmtree(one.audio.parent)
     with pytest.raises(

@@ -1,6 +1,6 @@
 """Plant one error per row of docs/papers and say whether a test of that row notices.
 
-``make planted`` does all of them, ``python tests/planted/plant.py --paper 002 --item '(12)'`` one. A file beside this
+``make planted`` does all of them, ``python tests/planted/plant.py --paper 002 --item '(12)'`` one. A file next to this
 one has, for each row with tests, one error in what the row names::
 
     [[error]]

@@ -190,7 +190,7 @@ LONG = {
     "time": ({"time": regular}, ("time",)),
     "irregular times": ({"time": lambda i, steps: np.arange(steps) ** 2.0}, ("time",)),
     "another name": ({"timestamp": regular}, ("timestamp",)),
-    "an index beside it": ({"index": lambda i, steps: np.arange(steps), "time": regular}, ("time", "index")),
+    "an index and a time": ({"index": lambda i, steps: np.arange(steps), "time": regular}, ("time", "index")),
 }
 
 

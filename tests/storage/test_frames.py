@@ -138,7 +138,7 @@ TABLES: dict[str, Columns] = {
         "x": [1.0, None, 3.0, None],
         "n": [1, 2, None, 4],
     },
-    "an index beside the time": {"id": ["a"] * 4, "index": [0, 1, 2, 3], "time": [0.0, 0.5, 1.0, 1.5], "x": [1.5] * 4},
+    "an index and a time": {"id": ["a"] * 4, "index": [0, 1, 2, 3], "time": [0.0, 0.5, 1.0, 1.5], "x": [1.5] * 4},
     "another clock": {"id": ["a"] * 3 + ["b"] * 3, "Time [ms]": [0, 20, 40, 5, 25, 45], "x": [1, 2, 3, 4, 5, 6]},
     "a channel called time": {"id": ["a"] * 4, "time": [0.5, -1.0, 0.25, 0.5], "x": [1, 2, 3, 4]},
     "ids of numbers": {"id": [10, 2, 10], "time": [1, 0, 0], "x": [1.5, 2.5, 3.5]},

@@ -196,7 +196,7 @@ class TestChannels:
         with pytest.raises(ReadError, match=r"has no column 'd' but .*: name it with channels=…"):
             read(tmp_path, channels="d")
 
-    def test_a_clock_beside_them_is_one(self, tmp_path):
+    def test_a_time_column_next_to_them_is_the_clock(self, tmp_path):
         files = {f"{i}.csv": "time,x,y\n0,1,2\n.1,3,4\n.2,5,6\n" for i in range(2)}
         data = read(fill(tmp_path / "a", files), channels=["y"])
         assert (data.clocks, data.sampling_rate, data.channel_names) == (("time",), 10, ("y",))
@@ -428,7 +428,7 @@ BAD = {
     "nothing": ({".hidden": ""}, "has no files: keep one kind, .npy or .csv or .tsv or .txt or .parquet, with one"),
     "mixed": ({"a.npy": ONE, "b.csv": "1,2\n"}, "has files of the kinds .csv, .npy: keep one kind"),
     "unknown": ({"a.wav": ""}, "has files of the kinds .wav"),
-    "beside folders": ({"a/1.npy": ONE, "b.npy": ONE}, "b.npy is a file beside subfolders: keep one subfolder"),
+    "next to folders": ({"a/1.npy": ONE, "b.npy": ONE}, "b.npy is a file next to subfolders: keep one subfolder"),
     "too deep": ({"a/b/1.npy": ONE}, "b is a folder in a subfolder"),
     "three dimensions": ({"a.npy": np.ones((2, 2, 2))}, "a.npy has an array of shape (2, 2, 2)"),
     "channels": ({"a.npy": ONE, "b.npy": ONE[:, :1]}, "b.npy has an array of shape (2, 1): save one sequence per file"),

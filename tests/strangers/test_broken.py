@@ -65,7 +65,7 @@ def found(site: Path, *names: tuple[str, str]) -> list[tuple[str, str]]:
 
 
 @pytest.mark.slow
-def test_records_before_and_beside_an_exception_are_kept(tmp_path: Path) -> None:
+def test_records_before_and_after_an_exception_are_kept(tmp_path: Path) -> None:
     write_one(tmp_path, "raises", BROKEN["raises"][0])
     kept = [("kernels", "kept"), ("models", "kept-too")]
     assert found(tmp_path, *kept, ("models", "kept")) == kept

@@ -284,7 +284,7 @@ def without(data: SequenceData, columns: Sequence[int]) -> SequenceData:
     kept = [j for j in range(data.sequences[0].shape[1]) if j not in columns]
     names = data.channel_names
     taken = [f"column {j}" if names is None else names[j] for j in columns]
-    # of several clocks the one whose name says most: an index beside the time has steps of one
+    # of several clocks, the one with the most specific name: an index next to a time has steps of one
     j, name = max(zip(columns, taken, strict=True), key=lambda clock: _telling(clock[1]))
     rate = data.sampling_rate
     if not data.clocks:

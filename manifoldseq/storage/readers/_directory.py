@@ -161,7 +161,7 @@ def sequence_files(path: FilePath) -> tuple[list[tuple[Path, str | None]], Path 
     files: list[tuple[Path, str | None]] = [(file, None) for file in entries]
     if any(entry.is_dir() for entry in entries):
         if listed:
-            raise ReadError(f"{listed[0]} lies beside subfolders, whose names are labels: keep one or the other")
+            raise ReadError(f"{listed[0]} is next to subfolders, whose names are labels: keep one or the other")
         files = [
             (file, folder.name) for folder in entries for file in (_entries(folder) if folder.is_dir() else [folder])
         ]
@@ -231,13 +231,13 @@ def listed_labels(
             raise ReadError(f"{where} names {ids[i]} again, after line {found[i][1]}: keep one of the two")
         if not text:
             elsewhere = ", or move that file elsewhere" if files else ""
-            raise ReadError(f"{where} has no label beside {name}: write one{elsewhere}")
+            raise ReadError(f"{where} has no label for {name}: write one{elsewhere}")
         found[i] = text, number
     unknown = f"{', '.join(others[:3])}{', …' if len(others) > 3 else ''}"
     if missing := [one for i, one in enumerate(ids) if i not in found]:
         more = f" and {len(missing) - 1} more" if len(missing) > 1 else ""
-        beside = f" ({unknown} in it {'is' if len(others) == 1 else 'are'} no {what} there)" if others else ""
-        raise ReadError(f"{file} has no label for {missing[0]}{more}{beside}: write one line for each {what}")
+        strange = f" ({unknown} in it {'is' if len(others) == 1 else 'are'} no {what} there)" if others else ""
+        raise ReadError(f"{file} has no label for {missing[0]}{more}{strange}: write one line for each {what}")
     if others:
         many = f"{what}{'s' * (len(others) > 1)} not in the {'folder' if files else 'data'}"
         warnings.warn(f"{file} names {len(others)} {many}: {unknown}", stacklevel=3)
@@ -292,7 +292,7 @@ def _entries(folder: Path) -> list[Path]:
 
 
 def _what(file: Path) -> str:
-    return "a folder in a subfolder" if file.is_dir() else "a file beside subfolders"
+    return "a folder in a subfolder" if file.is_dir() else "a file next to subfolders"
 
 
 def _one_each(files: list[Path], option: str, name: str | None, found: Sequence[Sequence[Any]]) -> list[Any] | None:

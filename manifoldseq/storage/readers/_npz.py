@@ -75,10 +75,10 @@ def read_npz(path: FilePath) -> SequenceData:
     Parameters
     ----------
     path : str or path-like
-        The array ``X`` (or ``sequences``) of shape (N, T, d), or of shape (sum of lengths, d) beside the array
+        The array ``X`` (or ``sequences``) of shape (N, T, d), or of shape (sum of lengths, d) with the array
         ``lengths``; or, without these two names, one (T, d) array per sequence in natural order of the names (``x2``
-        before ``x10``). Beside them, all optional: ``y`` or ``labels`` (N,), ``sampling_rate``, ``channel_names`` (d,).
-        Further arrays beside ``X`` are left alone. A table ``X`` (N, d) with N > 1 labels is N sequences of one row.
+        before ``x10``). Optional arrays: ``y`` or ``labels`` (N,), ``sampling_rate``, ``channel_names`` (d,).
+        Further arrays next to ``X`` are ignored. A table ``X`` (N, d) with N > 1 labels is N sequences of one row.
         Or a sparse matrix, as `scipy.sparse.save_npz` writes one in the formats csr, csc and coo.
 
     Returns
@@ -172,8 +172,8 @@ def _header_of(path: FilePath) -> Iterator[tuple[BinaryIO, Header]]:
 
 def _lay_out(path: FilePath, keys: Any, load: Callable[[str], NDArray[Any]]) -> tuple[SequenceData, tuple[int, ...]]:
     """Return the data, and the shape of the array that holds all of them, () if there is none."""
-    beside = {"y", "labels", "lengths", "sampling_rate", "channel_names"}
-    found = [key for key in ("X", "sequences") if key in keys] or sorted(set(keys) - beside, key=natural)
+    optional = {"y", "labels", "lengths", "sampling_rate", "channel_names"}
+    found = [key for key in ("X", "sequences") if key in keys] or sorted(set(keys) - optional, key=natural)
     if len(found) > 1 and ("lengths" in keys or "X" in found):
         raise ReadError(f"{path} has the arrays {', '.join(found[:5])}: keep one as X, or leave out lengths and X")
     arrays = [numbers(load(key), f"{path}, array {key!r}") for key in found]

@@ -117,7 +117,7 @@ def _check_size(path: FilePath, file: Any, columns: Columns, index: Index) -> li
         raise ReadError(f"{path} has a damaged footer: save it again")
     for name in columns.channels:
         _require_numbers(path, name, schema.field(name).type)
-    # the channels in order and sorted, of ids, times and labels codes and orders beside
+    # bytes per row: the channels in order and sorted, and the codes and orders of ids, times and labels
     width, texts = 2 * _dtype(file, columns.channels).itemsize * len(columns.channels) + 96, []
     for name in dict.fromkeys([*columns.texts, *([columns.time] if columns.time else [])]):
         kind = schema.field(_INDEX if name in index.levels else name).type

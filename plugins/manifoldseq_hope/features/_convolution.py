@@ -77,7 +77,7 @@ class ConvolutionalFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, B
         cells have one patch more where there is a rest: 23 are 12 and 11.
     overlap : bool
         Each patch counts in up to four cells, by weights that fall linearly, down and right, from one at the centre of
-        a cell to zero at the centres of those beside it: features change less when an image is shifted.
+        a cell to zero at the centres of the neighbouring cells: features change less when an image is shifted.
     threshold : float, optional
         epsilon of (39); by default the `quantile` of the responses to patches that the model is fitted to.
     quantile : float

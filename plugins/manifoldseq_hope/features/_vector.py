@@ -139,14 +139,14 @@ class VectorFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
         -----
         UserWarning
             If the model has one component only, if its fixed concentration makes components coincide, or if
-            `n_components` is set beside a `model` of another number.
+            `n_components` is set and `model` has another number.
         """
         rules = {"n_components": _check_number, "center": check_switch, "lift": check_number, "model": _check_model}
         check_parameters(self, rules)
         if self.model is not None and self.n_components not in ("auto", _number_of(self.model)):
             warnings.warn(
-                f"n_components={self.n_components} is that of the default model and does not count beside model="
-                f"{quoted(self.model)}, which has its own: leave it out",
+                f"n_components={self.n_components} is ignored, since model={quoted(self.model)} has its own number of "
+                "components: leave n_components out",
                 stacklevel=3,  # the decorator is in between
             )
         rows = _dense_rows(self, X, reset=True)

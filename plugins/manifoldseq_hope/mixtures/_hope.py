@@ -206,7 +206,8 @@ class HOPE(ProjectedMixture):
     def partial_fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
         """Take one step of online EM with a batch of rows.
 
-        The first batch chooses the start, the mean and the floors; it needs at least K rows, and should be typical.
+        The first batch determines the start, the mean and the noise and variance floors. It needs at least K rows and
+        should be typical.
 
         Parameters
         ----------

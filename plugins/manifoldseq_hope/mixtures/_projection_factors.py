@@ -91,8 +91,8 @@ class Rows:
 
     def _free(self, U: Array, slope: Array, data: Data) -> tuple[float, tuple]:
         S, n = data.S, data.n
-        # J = n/2 ln det U U' (51), with the derivative n T, T = (U U')^-1 U (M, D); the residual is that beside the row
-        # space, of projector U' T
+        # J = n/2 ln det U U' (51), with the derivative n T, T = (U U')^-1 U (M, D); the residual is orthogonal to the
+        # row space, whose projector is U' T
         C = U @ U.T
         inverse = np.linalg.inv(C)
         J = 0.5 * self.sign * n * float(np.linalg.slogdet(C)[1])

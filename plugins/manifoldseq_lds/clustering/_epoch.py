@@ -141,7 +141,7 @@ class Clustering:
 
     @cached_property
     def stable(self) -> bool:
-        """Whether the centres are points ``[A; C]`` of all stable systems, and moments beside them if these count."""
+        """Whether the centres are points ``[A; C]`` of all stable systems, with moments if these count."""
         return isinstance(self.rule, ExactMean) and stable.covers(self.dynamics)
 
     @cached_property
@@ -593,7 +593,7 @@ def relocated(
 def _split(task: Clustering, centre: Point, rows: Labels, own: Array) -> tuple[Point, float]:
     """Return two stacked centres for the members `rows` of one, and the sum of squared distances to them."""
     some = rows[np.unique(np.linspace(0, len(rows) - 1, min(len(rows), _CANDIDATES)).astype(int))]
-    # the candidate whose own cluster would take most off the sum, beside the centre; then each is fitted to its side
+    # the candidate whose own cluster would reduce the sum most; then it and the centre are fitted to their sides
     gains = np.maximum(own - task.squared_to(some, rows), 0.0).sum(axis=1)
     pair = (task.point(int(some[gains.argmax()])), centre)
     fitted = _stacked(pair)

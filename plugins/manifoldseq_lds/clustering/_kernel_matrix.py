@@ -50,7 +50,7 @@ class LDSKernelMatrix(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Sequenc
     identifier : LDSIdentifier, optional
         How sequences are identified, by default with its defaults; it is copied. Without effect on `Systems`.
     moments : {"auto", "none", "level", "size", "both"}
-        What counts beside the dynamics, as in `LDSKMeans`.
+        Moments that are compared in addition to the dynamics, as in `LDSKMeans`.
 
     Attributes
     ----------

@@ -140,9 +140,10 @@ class LDSKMeans(Chosen, ClassNamePrefixFeaturesOutMixin, TransformerMixin, Clust
     kernel : str or kernel object
         A registered name, such as ``"projection"``, or an object with the methods of a kernel.
     moments : {"auto", "none", "level", "size", "both"}
-        What counts beside the dynamics: the mean of each channel (``"level"``), its standard deviation (``"size"``), or
-        both. The kernel is then a `MomentKernel`, whose widths are learned in `fit`, and a centre has moments of its
-        own, ``systems_.moments``. ``"auto"``: chosen with the states where ``n_states="auto"``, else ``"none"``.
+        Moments that are compared in addition to the dynamics: the mean of each channel (``"level"``), its standard
+        deviation (``"size"``), or both. The kernel is then a `MomentKernel`, whose widths are learned in `fit`, and a
+        centre has moments of its own, ``systems_.moments``. ``"auto"``: chosen with the states where
+        ``n_states="auto"``, else ``"none"``.
     mean : str or CentreRule
         A rule of the centre by its registered name, or as an object.
         ``"exact"``: descent over all stable systems, which are points ``[A; C]`` with orthonormal columns
@@ -226,7 +227,7 @@ class LDSKMeans(Chosen, ClassNamePrefixFeaturesOutMixin, TransformerMixin, Clust
     channels are admitted where the kernel matrices of dynamics and moments are aligned (.3 or more). What then agrees
     most between clusterings of random halves of the data is taken, and of what agrees equally well, what looks at most.
     Where forecasts are no better than a constant, by more than their standard error over sequences, there are no
-    dynamics to agree with: level and size are then compared too beside systems that hardly differ.
+    dynamics to agree with: level and size are then also admitted with systems that hardly differ.
 
     References
     ----------

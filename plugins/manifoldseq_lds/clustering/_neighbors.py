@@ -54,7 +54,7 @@ class LDSNeighbors(ClassifierMixin, SequenceEstimator):
     kernel : str or kernel object
         A registered name, such as ``"projection"``, or an object with the methods of a kernel.
     moments : {"auto", "none", "level", "size", "both"}
-        What counts beside the dynamics, as in `LDSKMeans`.
+        Moments that are compared in addition to the dynamics, as in `LDSKMeans`.
 
     Attributes
     ----------

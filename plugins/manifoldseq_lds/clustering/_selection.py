@@ -144,7 +144,7 @@ class ClusteringChoice:
 
 
 class Chosen:
-    """What a clustering says of its choice beside the table."""
+    """Attributes of a clustering that describe its choice, in addition to the table."""
 
     @property
     def stability_(self) -> float:
@@ -438,7 +438,7 @@ def plot_choice(choice: ClusteringChoice | SettingsChoice, ax: "Axes | None" = N
     """Plot why settings were chosen; the chosen one is ringed.
 
     The agreement of halves, with standard errors, where several settings were compared by it; else the forecast errors.
-    Of a `SettingsChoice`: the agreement against the forecast error, a line for what counts beside the dynamics.
+    Of a `SettingsChoice`: the agreement against the forecast error, one line per choice of moments.
 
     Parameters
     ----------

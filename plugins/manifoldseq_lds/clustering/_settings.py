@@ -1,10 +1,11 @@
-"""Settings chosen without labels: states, delay, mean, stabilizer, and whether level and size count beside dynamics.
+"""Settings chosen without labels: states, delay, mean, stabilizer, and whether level and size are compared too.
 
 One rule for every estimator of sequences, in three steps. **Forecasts**: each setting of the identification is
 judged by the error one step ahead on what was not seen; those within a quarter of the least error count as equal.
-**Agreement with the dynamics**: a Gaussian of the levels or sizes of the channels is admitted beside the kernel of the
-dynamics only where the two say the same about which sequences are alike. **Stability**: of what is left, the clusters
-of random halves of the data are compared; what agrees most is taken, and at ties what looks at most.
+**Agreement with the dynamics**: a Gaussian kernel of the levels or sizes of the channels multiplies the kernel of the
+dynamics only where the two agree on which sequences are similar. **Stability**: among the remaining settings, the one
+whose clusterings of random halves of the data agree best is chosen; ties go to the setting that uses the most
+information.
 """
 
 from __future__ import annotations
@@ -459,7 +460,7 @@ def _compared(
         gaussians = {which: _gaussian(moments, which) for which in ("level", "size", "both")}
     stabilizers = ("SN", "clip") if "stabilizer" in free else (identifier.stabilizer_,)
     tried = [(one, stabilizer) for one in _equal(forecasts) for stabilizer in stabilizers]
-    # without dynamics there is nothing for moments to agree with: they are admitted beside the systems that differ
+    # without dynamics there is nothing for moments to agree with: they are admitted with the systems that differ
     # least, those with most states in fewest outputs
     alike = None
     if gaussians and not predictive:

@@ -62,7 +62,7 @@ class LDSSpectralClustering(Chosen, ClusterMixin, SequenceEstimator):
     kernel : str or kernel object
         A registered name, such as ``"projection"``, or an object with the methods of a kernel.
     moments : {"auto", "none", "level", "size", "both"}
-        What counts beside the dynamics, as in `LDSKMeans`.
+        Moments that are compared in addition to the dynamics, as in `LDSKMeans`.
     sharpness : float
         Power of the normalized kernel; larger ones keep near neighbours only.
     random_state : int, numpy.random.Generator, numpy.random.RandomState or None

@@ -83,7 +83,7 @@ class LDSClassifier(ClassifierMixin, SequenceEstimator):
         ``n_states="auto"``, as in `LDSKMeans`.
     kernel : str or kernel object
     moments : {"auto", "none", "level", "size", "both"}
-        What counts beside the dynamics, as in `LDSKMeans`.
+        Moments that are compared in addition to the dynamics, as in `LDSKMeans`.
     C : float
         Regularization of ``"svm"``, with the kernel divided by its mean k(x, x).
     alpha : float

@@ -1,4 +1,4 @@
-"""Forecast errors of identified systems beside those of the last value and the mean."""
+"""Forecast errors of identified systems, compared with those of the last value and the mean."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def forecast_error(model: Any, X: Any, y: object, seed: int) -> ms.evaluation.Ev
     Returns
     -------
     Evaluation
-        Beside it the last value, and the mean of what comes before, whose share is zero.
+        The controls are the last value and the mean of the preceding values, whose share is zero.
 
     Raises
     ------

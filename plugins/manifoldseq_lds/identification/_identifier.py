@@ -740,7 +740,7 @@ class LDSIdentifier(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None)
         """Fill in missing values, marked by NaN, whatever `missing` says; recorded values stay.
 
         With `systems`, or inputs, the means of the Kalman smoother under all their parameters. Without, the values
-        that ``missing="smooth"`` identifies from. `smooth` has standard deviations beside them.
+        that ``missing="smooth"`` identifies from. `smooth` also returns their standard deviations.
 
         Parameters
         ----------

@@ -18,7 +18,7 @@ from ._em import sweep
 Array = NDArray[np.floating[Any]]
 
 OR_NAN = "let LDSIdentifier(missing='smooth') fill it"
-"""What a message says of NaN beside to remove or to fill it."""
+"""The remedy for NaN that error messages name besides removing or filling it."""
 _SWEEPS = 100
 _GAIN = 0.01
 """Sweeps end when one raises the log-likelihood by less, per recorded value."""

@@ -40,11 +40,11 @@ def _check_identifier(name: str, value: Any) -> None:
 IDENTIFICATION = {"n_states": lambda _, value: check_order(value), "identifier": _check_identifier}
 """Rules of the parameters that all estimators of sequences have."""
 MOMENTS = ("level", "size", "both")
-"""What may count beside the dynamics."""
+"""Moments that may be compared in addition to the dynamics."""
 
 
 def check_moments(name: str, value: Any) -> None:
-    """Raise ValueError unless a value says what counts beside the dynamics."""
+    """Raise ValueError unless a value names moments."""
     check_choice(name, value, ("auto", "none", *MOMENTS))
 
 
@@ -74,7 +74,7 @@ def identifier_of(estimator: SequenceEstimator) -> LDSIdentifier:
 
 
 def chosen_identifier(identifier: LDSIdentifier | None, n_states: int | str) -> LDSIdentifier:
-    """Return an unfitted copy of an identifier, by default a new one, with the number of states that is set beside it.
+    """Return an unfitted copy of an identifier, by default a new one, with the given number of states.
 
     Raises
     ------
@@ -129,7 +129,7 @@ def whole_sequences(
 def learned_systems(estimator: Any, X: Any) -> tuple[Systems, LDSIdentifier | None]:
     """Return the systems to fit to, and what identified them: None if they were given.
 
-    They have moments if those count beside the dynamics.
+    They have moments if the estimator compares these.
     """
     if isinstance(X, Systems):
         if not len(X):

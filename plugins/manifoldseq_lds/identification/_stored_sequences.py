@@ -121,7 +121,8 @@ def gram_subspace(x: Any, i: int, scale: Array, n: int, delay: int, center: bool
     """Decompose one large sequence in two passes over blocks of its channels.
 
     The first pass adds up the T × T Gram matrix, whose eigenvectors are the right singular vectors; the second forms
-    the n leading left ones. Beside them, at most one block is held. Directions below 1e-6 of the largest are lost.
+    the n leading left ones. Besides these, at most one block is in memory. Directions below 1e-6 of the largest are
+    lost.
     """
     T, d = x.shape
     steps = T - delay + 1

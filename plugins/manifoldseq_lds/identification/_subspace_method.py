@@ -52,7 +52,7 @@ class Subspace:
         return C * signs, (signs.swapaxes(1, 2) * self.s[:, :n, None]) * self.Vt[:, :n]
 
     def noise(self, n: int) -> Array:
-        """Return the variance of the outputs beside n states, (N,), one for all outputs.
+        """Return the variance of the outputs that n states leave unexplained, (N,), one for all outputs.
 
         The estimate of greatest likelihood of probabilistic principal component analysis (Tipping and Bishop 1999), and
         at least 1e-10 of the mean variance, so that a likelihood exists.
@@ -60,9 +60,9 @@ class Subspace:
         N, m, _ = self.U.shape
         T = self.Vt.shape[2]
         energy = self.energies()
-        beside = energy[:, n:].sum(axis=1) / (T * (m - n)) if m > n else np.zeros(N)
+        residual = energy[:, n:].sum(axis=1) / (T * (m - n)) if m > n else np.zeros(N)
         rounding = np.maximum((np.finfo(float).eps * self.peak) ** 2, 1e-100)
-        return np.maximum(np.maximum(beside, _LEAST_NOISE * energy.sum(axis=1) / (T * m)), rounding)
+        return np.maximum(np.maximum(residual, _LEAST_NOISE * energy.sum(axis=1) / (T * m)), rounding)
 
 
 def subspace(Y: Array, center: bool, n: int | None = None) -> Subspace:

@@ -225,7 +225,7 @@ Values = Callable[[Any, Any, Array, Array], Array]
 
 
 def doubled(P: PackedSystems, Q: PackedSystems, X: Array, W: Array, Z: Array) -> None:
-    """Sum ``(A_i^t)' X_ij A_j^t`` over t by doubling, in X; W and Z are room of its shape, (J n, c n)."""
+    """Sum ``(A_i^t)' X_ij A_j^t`` over t by doubling, in X; W and Z are buffers of its shape, (J n, c n)."""
     J, c, n = len(P), len(Q), P.Ct.shape[1]
     # X sums t < 2^k; what is left is below ‖A_i^(2^k)‖ ‖A_j^(2^k)‖ of it for every pair of the block
     tails = [a * b for a, b in zip(P.norms.max(axis=1), Q.norms.max(axis=1), strict=False)]

@@ -184,7 +184,7 @@ def _double(X: Array) -> Any:
 
 
 def _nothing(*ignored: Any) -> None:
-    """Leave the room of `pairwise` alone: product matrices are given in closed form."""
+    """Allocate no buffers for `pairwise`: product matrices are given in closed form."""
 
 
 def _mean_of_parts(P: PackedModes, Q: PackedModes, X: Array, W: Array) -> Array:

@@ -34,7 +34,7 @@ class Compressed:
     z : ndarray of shape (N, T, k)
     R : ndarray of shape (N, T, k, n) or (N, 1, k, n)
     rest : ndarray of shape (N,)
-        What the log-likelihood has beside that of z.
+        Terms of the log-likelihood that do not depend on z.
     drive : ndarray of shape (N, T, n) or None
         What the inputs of a step add to the next state.
     """

@@ -86,7 +86,7 @@ class Systems:
     D : array-like of shape (N, m, p), optional
         Feedthrough: what inputs add to the output; B and D are given together.
     moments : array-like of shape (N, 2 d), optional
-        What each sequence is beside its dynamics: the mean of each of its d channels and the logarithm of its standard
+        Moments of each sequence: the mean of each of its d channels and the logarithm of its standard
         deviation, in units of the scale of the channel. `MomentKernel` compares them.
     A_estimate : array-like of shape (N, n, n), optional
         Transition matrices as they were estimated, before a stabilizer made A of them. They may be unstable.

@@ -212,7 +212,7 @@ def _matlab(path: Path) -> NDArray[Any]:
 
 
 _COPIES = 16
-"""Bytes per pixel of a video beside what is read: grey levels as float64 or twice as float32, and the answer."""
+"""Bytes per pixel of a video besides the file: grey levels as float64 or twice as float32, and the result."""
 
 
 def _counted(path: Path, video: NDArray[Any]) -> NDArray[Any]:
@@ -221,7 +221,7 @@ def _counted(path: Path, video: NDArray[Any]) -> NDArray[Any]:
 
 
 def _image(path: Path, taken: int) -> NDArray[Any]:
-    """Return the pixels of a frame, beside others that take some memory; its size is counted before it is read."""
+    """Return the pixels of a frame; its size is added to the memory `taken` by others and checked before it is read."""
     from PIL import Image  # matplotlib's reader cuts sixteen bits of .pgm down to eight
 
     try:

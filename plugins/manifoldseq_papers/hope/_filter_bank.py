@@ -14,7 +14,7 @@ Float = NDArray[np.float64]
 WINDOW, SHIFT = 0.025, 0.010
 """Length and distance of frames, in seconds (6.2)."""
 _EMPHASIS = 0.97
-_FLOOR = 1.0
+_LEAST_ENERGY = 1.0
 """Of energies, in squared units of 16-bit samples."""
 _BLOCK = 4096
 
@@ -77,7 +77,7 @@ def filter_bank(signal: ArrayLike, rate: int = 16000, n_filters: int = 40) -> Fl
         sharp[:, 0] *= 1 - _EMPHASIS
         spectrum: NDArray[Any] = np.asarray(rfft(sharp * window, 2 * (filters.shape[1] - 1), axis=1))
         found[rows, :-1] = (np.real(spectrum) ** 2 + np.imag(spectrum) ** 2) @ filters.T
-    return np.log(np.maximum(found, _FLOOR, out=found), out=found)
+    return np.log(np.maximum(found, _LEAST_ENERGY, out=found), out=found)
 
 
 def deltas(features: ArrayLike, width: int = 2) -> Float:

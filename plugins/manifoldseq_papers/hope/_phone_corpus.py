@@ -134,7 +134,7 @@ def generate_phone_corpus(
     test_sentences: int = 2,
     seed: int = 0,
 ) -> None:
-    """Write a corpus in the shape of TIMIT: SPHERE files with ``.phn``, ``.wrd`` and ``.txt`` files beside them.
+    """Write a corpus in the shape of TIMIT: SPHERE files with ``.phn``, ``.wrd`` and ``.txt`` files of the same names.
 
     Sentences are made-up words of the 61 phones, so that what follows a phone is far from random. Voices are pulses
     and noise in resonators that glide from phone to phone; speakers differ in the length of the vocal tract, pitch,

@@ -55,8 +55,8 @@ def read_timit(folder: str | os.PathLike[str]) -> Timit:
     Parameters
     ----------
     folder : path-like
-        It has, in any case, ``train/dr?/speaker/sentence.phn`` and ``test/…``, each with a recording beside it; or a
-        folder that does, such as ``timit`` on the disc, is in it.
+        It contains, in upper or lower case, ``train/dr?/speaker/sentence.phn`` and ``test/…``, each with a recording of
+        the same name; or it contains such a folder, such as ``timit`` on the disc.
 
     Returns
     -------
@@ -129,9 +129,9 @@ def _utterances(speaker: Path) -> list[Utterance]:
         if name.startswith("sa") or (audio is None and labels is None):
             continue
         if audio is None:
-            raise ms.storage.ReadError(f"{labels} has no recording beside it ({name}.wav): copy the corpus again")
+            raise ms.storage.ReadError(f"{labels} has no recording ({name}.wav) in its folder: copy the corpus again")
         if labels is None:
-            raise ms.storage.ReadError(f"{audio} has no labels beside it ({name}.phn): copy the corpus again")
+            raise ms.storage.ReadError(f"{audio} has no labels ({name}.phn) in its folder: copy the corpus again")
         found.append(Utterance(f"{speaker.name.lower()}_{name}", audio, labels))
     if not found:
         raise ms.storage.ReadError(f"{speaker} has no sentences of the types SI and SX: copy the corpus again")

@@ -84,7 +84,7 @@ def figure1(
     Returns
     -------
     list of dict
-        Means and standard errors over the starts, then what the paper claims beside how often it holds here. The paper
+        Means and standard errors over the starts, then each claim of the paper and how often it holds here. The paper
         has no figures in print, only curves.
 
     Raises

@@ -1,4 +1,4 @@
-"""The repository keeps its promises: make targets, shipped files, one version."""
+"""The repository is consistent: make targets, versions, layers and maps of packages, files per folder, skips."""
 
 from __future__ import annotations
 
@@ -34,8 +34,8 @@ def test_makefile_has_every_target() -> None:
     assert not missing
 
 
-def test_benchmarks_beside_geoopt_install_it() -> None:
-    """Sections without their peers are skipped, and their floors with them."""
+def test_benchmarks_that_use_geoopt_install_it() -> None:
+    """Sections without their peers are skipped, together with their targets."""
     files = (ROOT / "benchmarks").glob("*/*.py")
     folders = {file.parent.name for file in files if 'find_spec("geoopt")' in file.read_text(encoding="utf-8")}
     assert "hope" in folders
@@ -85,7 +85,7 @@ def test_continuous_integration_runs_both_test_targets() -> None:
 
 def test_every_private_module_is_forbidden_to_plugins() -> None:
     contracts = {contract["name"]: contract for contract in SETTINGS["tool"]["importlinter"]["contracts"]}
-    forbidden = contracts["Plugins use only public names: manifoldseq and its rooms"]["forbidden_modules"]
+    forbidden = contracts["Plugins use only public names of manifoldseq and its packages"]["forbidden_modules"]
     private = {f"manifoldseq.{file.stem}" for file in (ROOT / "manifoldseq").glob("_[a-z]*.py")}
     assert private <= set(forbidden)
 
@@ -112,10 +112,10 @@ def rows_of_map(plugin: str) -> list[str]:
 def test_the_map_of_a_plugin_names_every_file_and_no_other(plugin: str) -> None:
     folder = ROOT / "plugins" / plugin
     files = {path.stem for path in folder.rglob("_*.py")} - {"__init__", "_plugin"}
-    rooms = {path.parent.name for path in folder.glob("*/__init__.py")}
+    packages = {path.parent.name for path in folder.glob("*/__init__.py")}
     rows = rows_of_map(plugin)
     assert set(re.findall(r"`(_\w+)`", " ".join(rows))) == files
-    assert rooms <= {row.split(":")[0].strip("`/") for row in rows}
+    assert packages <= {row.split(":")[0].strip("`/") for row in rows}
 
 
 def test_the_page_of_files_is_up_to_date(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -134,11 +134,11 @@ def test_the_architecture_shows_the_map_of_a_plugin(plugin: str) -> None:
 
 
 @pytest.mark.parametrize("folder", ["manifoldseq", *(f"plugins/{plugin}" for plugin in PLUGINS)])
-def test_no_folder_is_a_cellar(folder: str) -> None:
+def test_folders_have_few_files(folder: str) -> None:
     """At most twenty files in a folder; `manifolds` and `solvers`, one kind to a file, thirty."""
-    for room in {path.parent for path in (ROOT / folder).rglob("*.py")}:
-        most = 30 if room.name in ("manifolds", "solvers") else 20
-        assert len(list(room.glob("*.py"))) <= most, room
+    for package in {path.parent for path in (ROOT / folder).rglob("*.py")}:
+        most = 30 if package.name in ("manifolds", "solvers") else 20
+        assert len(list(package.glob("*.py"))) <= most, package
 
 
 @parametrize("listed", [True, False], fast=1)
