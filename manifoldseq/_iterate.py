@@ -214,7 +214,7 @@ class _Loop:
         except BaseException as error:
             self.mend_last_record()
             self.save()
-            with contextlib.suppress(AttributeError):  # an exception may refuse attributes
+            with contextlib.suppress(AttributeError):  # not every exception accepts attributes
                 error.run = self.outcome(Status.FAILED)  # type: ignore[attr-defined]
             raise
         try:

@@ -66,8 +66,8 @@ def minimize(
     problem : Problem
     x0 : point, Result, str or None
         A start, the result of another run (warm start), the name of an initializer, or None: the first initializer of
-        the problem, else a random point. A given point is copied; off the manifold by more than 1e-6 it is refused,
-        see `project`.
+        the problem, else a random point. A given point is copied; it raises ValueError if it is off the manifold by
+        more than 1e-6, see `project`.
     solver : str or Solver
         A name listed by ``manifoldseq solvers``, such as ``"lbfgs"`` or ``"pgd"``; by default the one that
         :func:`manifoldseq.solvers.choose_solver` names for the problem, see ``result.solver``.
@@ -92,8 +92,8 @@ def minimize(
     observers : sequence of callables
         Called with an event per iterate.
     checkpoint, resume
-        See :func:`manifoldseq.iterate`. A checkpoint of another manifold, solver, objective or seed is refused: they
-        are told apart by their descriptions, the value at one fixed point and the state of a Generator.
+        See :func:`manifoldseq.iterate`. A checkpoint of another manifold, solver, objective or seed raises an
+        error: they are compared by their descriptions, the value at one fixed point and the state of a Generator.
     seed : int or numpy.random.Generator, optional
         For initializers, random starts and solvers that draw.
     raise_on_failure : bool
@@ -224,7 +224,7 @@ def description(problem: Problem, solver: object, seed: str) -> tuple[Any, ...]:
 
 
 def _check_constraints(problem: Problem, point: Point) -> None:
-    """Raise TypeError for a constraint that does not return one real number; the sentence says which one."""
+    """Raise TypeError for a constraint that does not return one real number; the message says which one."""
     for kind, constraints in (("equality", problem.equalities), ("inequality", problem.inequalities)):
         for i, constraint in enumerate(constraints):
             try:

@@ -29,7 +29,7 @@ FEASIBLE = 1e-6
 
 
 class Status(Enum):
-    """Why a run ended; the value is the sentence that a user reads."""
+    """Why a run ended; the value is the message that a user reads."""
 
     CONVERGED = "The point is stationary to the tolerance of the stopping rule."
     ROUNDING_LEVEL = "The point is stationary to the rounding level of its dtype; it cannot be improved further."

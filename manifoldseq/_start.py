@@ -121,7 +121,7 @@ def start_point(problem: Problem[Point], x0: Any, rng: np.random.Generator | Non
 
 
 def on_manifold(manifold: Manifold[Point], point: Point, project: bool) -> Point:
-    """Return a start, or a batch of them, on the manifold; or raise a sentence that says how far off it is."""
+    """Return a start, or a batch of them, on the manifold; or raise an error that says how far off it is."""
     for leaf in leaves(point):
         if not np.all(np.isfinite(leaf)):
             raise ValueError("x0 has NaN or infinite entries: start from a finite point")

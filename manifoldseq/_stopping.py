@@ -216,7 +216,7 @@ class _FromFunction(StoppingRule):
 
 
 def stopping_rule(stop: Stop) -> StoppingRule:
-    """Return a rule, or the rule that a function is; raise a sentence for anything else."""
+    """Return a rule, or the rule that a function is; raise an error for anything else."""
     if isinstance(stop, StoppingRule):
         return stop
     if not callable(stop) or isinstance(stop, type):

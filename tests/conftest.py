@@ -78,7 +78,7 @@ class SkipsWithoutPlugin:
         return f"not installed, so the tests that need them are skipped: {', '.join(sorted(ABSENT))}"
 
 
-def _refuse_unlisted_skip(report: pytest.TestReport | pytest.CollectReport) -> None:
+def _fail_unlisted_skip(report: pytest.TestReport | pytest.CollectReport) -> None:
     if report.skipped and not hasattr(report, "wasxfail") and not report.nodeid.startswith(_allowed()):
         reason = report.longrepr[2] if isinstance(report.longrepr, tuple) else report.longrepr
         if str(reason).removeprefix("Skipped: ") in map(_reason, ABSENT):
@@ -94,14 +94,14 @@ class StrictSkips:
     def pytest_runtest_makereport(self) -> Generator[None, pytest.TestReport, pytest.TestReport]:
         """Look at a test."""
         report = yield
-        _refuse_unlisted_skip(report)
+        _fail_unlisted_skip(report)
         return report
 
     @pytest.hookimpl(wrapper=True)
     def pytest_make_collect_report(self) -> Generator[None, pytest.CollectReport, pytest.CollectReport]:
         """Look at a whole file."""
         report = yield
-        _refuse_unlisted_skip(report)
+        _fail_unlisted_skip(report)
         return report
 
 

@@ -115,7 +115,7 @@ def test_every_row_is_backed(paper: str) -> None:
 
 
 def test_what_counts_as_backed() -> None:
-    """The check itself: a made-up name, a made-up test and an empty row are refused, a reason is accepted."""
+    """The check itself: a made-up name, a made-up test and an empty row raise an error, a reason is accepted."""
     here = "`tests/test_papers.py::test_what_counts_as_backed`"
     assert why_not_backed(("(1)", "says", "`ms.minimize`", here, "")) is None
     assert why_not_backed(("(1)", "says", "", "", "planned")) is None

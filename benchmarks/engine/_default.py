@@ -27,7 +27,7 @@ def problems(quick: bool) -> Iterator[tuple[str, ms.Problem, ms.manifolds.Point]
 
 
 def run(session: Session) -> None:
-    """Measure CPU seconds to the default rule of every solver that solves a problem, ours chosen by itself first."""
+    """Measure CPU seconds to the default rule of every solver that solves a problem; the default solver runs first."""
     report, ratios, lost = session.report, [], 0
     report.title("solver='auto': CPU seconds / those of the fastest of lbfgs, bb, cg, tr that ends as solved as low")
     for name, problem, x in problems(session.quick):

@@ -169,7 +169,7 @@ class Oracle:
         return gradient
 
     def outcome(self, settings: str = "") -> Outcome:
-        """Return what the run reached; call it when the run has ended, by itself or not."""
+        """Return the result of the run; call it when the run has ended or was stopped."""
         seconds = getattr(self, "seconds", time.process_time() - self.began - self.uncharged)
         relative, x = self.best
         off = feasibility(self.case.manifold, x)

@@ -25,7 +25,7 @@ def run(report: Report) -> None:
     start = full.initializers["medoid"](full, np.random.default_rng(0))
     inside = (*start[:2], span.coordinates(start[2]))
     report.row("rank of the span", span.systems.n_outputs, "d")
-    report.row("switched on by itself (1 = yes)", SpanCompression.pays(N, M, STATES), "d", least=1)
+    report.row("switched on automatically (1 = yes)", SpanCompression.pays(N, M, STATES), "d", least=1)
 
     def iterate(problem: ms.Problem, x: tuple, stop: int) -> ms.Result:
         return ms.minimize(problem, x, stop=ms.MaxIterations(stop))

@@ -51,8 +51,8 @@ def minimize_batch(
 ) -> BatchResult[Point]:
     """Minimize many independent objectives over one manifold together.
 
-    Every problem has its own step sizes and stops by itself; those that are solved leave the computation. It pays where
-    the problems are small: linear algebra over a leading axis costs a fraction of a Python loop.
+    Every problem has its own step sizes and stopping test, and solved problems leave the computation. This is faster
+    than a loop where the problems are small: linear algebra over a leading axis costs a fraction of a Python loop.
 
     Parameters
     ----------
@@ -67,14 +67,14 @@ def minimize_batch(
     n_problems : int, optional
         B, where neither `x0` nor `problem` says it.
     solver : {"bb", "cg", "gd", "lbfgs"} or LineSearch
-        As in :func:`manifoldseq.minimize`: every problem takes the steps that it takes by itself. ``"lbfgs"`` needs
+        As in :func:`manifoldseq.minimize`: every problem takes the same steps as alone. ``"lbfgs"`` needs
         fewer evaluations than ``"bb"``, and more arithmetic between them.
     options : mapping, optional
         Of the solver.
     stop, tol, max_iter
-        As in :func:`manifoldseq.minimize`; asked for every problem by itself, with the time of the whole run.
+        As in :func:`manifoldseq.minimize`; tested for every problem separately, with the time of the whole run.
     project : bool
-        Start from the nearest points of the manifold; otherwise a start off the manifold is refused.
+        Start from the nearest points of the manifold; otherwise a start off the manifold raises ValueError.
     callback, observers, checkpoint, resume
         As in :func:`manifoldseq.minimize`; the point of an event holds the best one so far of every problem.
     seed : int or numpy.random.Generator, optional

@@ -99,7 +99,7 @@ class RowProblem(Problem[Any]):
         return RowProblem(self.manifold, self.oracle, self.which[rows], self.trials)
 
     def one(self, k: int) -> Problem:
-        """Return row `k` as a problem by itself; its evaluations are counted here."""
+        """Return row `k` as a single problem; its evaluations are counted here."""
         row = self.take(np.array([k]))
 
         def both(x: Any) -> tuple[float, Any]:
@@ -222,7 +222,7 @@ class RowRun:
         return RowProblem(self.manifold, self.oracle, which, trials)
 
     def problem_of(self, number: int, trials: np.ndarray) -> Problem:
-        """Return one row as a problem by itself."""
+        """Return one row as a single problem."""
         return self.problem(np.array([number]), trials).one(0)
 
     def kept(self, state: State, better: bool, rows: Any = None, alone: Any = None) -> State:

@@ -124,11 +124,11 @@ def _loaded(run_dir: Path, model: Any, data: tuple[str, ...], given: dict[str, A
     memory = _memory(run_dir)
     kinds = {Path(one).suffix.lower() for one in memory.get("files", ())}
     options = memory.get("read", {}) if kinds == {Path(one).suffix.lower() for one in data} else {}
-    refuse = None if takes_missing(model, fitted=True) else lambda: f": {advice_on_missing(name, record.input)}"
+    advice = None if takes_missing(model, fitted=True) else lambda: f": {advice_on_missing(name, record.input)}"
 
     def loaded(options: dict[str, Any]) -> Loaded:
         run = (str(run_dir), memory) if "views" in memory else None
-        return load_data(data, options, record.input, name=name, views=views, run=run, refuse=refuse)
+        return load_data(data, options, record.input, name=name, views=views, run=run, advice=advice)
 
     if "label" in options and "label" not in given:  # new data may have labels, or not
         with suppress(BadInput):

@@ -86,23 +86,23 @@ class Loaded:
             return None
         return [list(part.channel_names or ()) for part in self.parts]
 
-    def in_names(self, sentence: str) -> str:
-        """Return a sentence with the files or ids in place of "sequence N", names in place of "column N of view V"."""
+    def in_names(self, message: str) -> str:
+        """Return an error message with files or ids for "sequence N", and names for "column N of view V"."""
         if self.kind == "views" and self.names is not None:
             views = self.names
             return re.sub(
                 r"\bcolumn ([0-9]+) of view ([0-9]+)\b",
                 lambda match: f"column {str(views[int(match[2])][int(match[1])])!r} of view {match[2]}",
-                sentence,
+                message,
             )
         if self.kind not in ("sequences", "bags") or self.data.numbered:
-            return sentence
+            return message
 
         def name(match: re.Match[str]) -> str:
             i = int(match[1])
             return match[0] if i >= len(self.data) else _member(self.sources, self.data.ids[i])
 
-        return re.sub(r"\bsequence ([0-9]+)\b", name, sentence)
+        return re.sub(r"\bsequence ([0-9]+)\b", name, message)
 
     def release(self) -> None:
         """Let the system take back the memory of arrays that are on disk."""
@@ -119,7 +119,7 @@ def load_data(
     name: str = "this",
     views: str | None = None,
     run: tuple[str, Mapping[str, Any]] | None = None,
-    refuse: Callable[[], str] | None = None,
+    advice: Callable[[], str] | None = None,
 ) -> Loaded:
     """Read what is named, with options of the reader, as an estimator or model takes it.
 
@@ -135,14 +135,14 @@ def load_data(
         ``--views``.
     run : (str, mapping), optional
         A run directory and the `Loaded.memory` of its fit: the same columns are taken.
-    refuse : callable, optional
-        Returns the end of the sentence that says where a value is missing; by default missing values are taken.
+    advice : callable, optional
+        Returns the end of the error message about a missing value. None: missing values are accepted.
 
     Raises
     ------
     BadInput
         If a name is neither of both, or cannot be read; if a sequence is empty, has an infinite value, or one that is
-        missing where that is refused; if columns or members of views do not fit together.
+        missing where missing values are not accepted; if columns or members of views do not fit together.
     """
     _check_number(name, kind, sources, views)
     names = partial(named_columns, views, run and run[1], len(sources))
@@ -151,7 +151,7 @@ def load_data(
         if kind != "samples" and any(map(issparse, data.sequences)):
             raise BadInput(f"{source} holds a sparse matrix, but {name} takes {kind}: fit {_takers_of_sparse()} to it")
     remarks = [line for source, data in zip(sources, files, strict=True) for line in _remarks(source, data)]
-    missing = refuse is None
+    missing = advice is None
     columns: list[Columns | None]
     if views is not None:
         columns = [*chosen_columns(views, sources, files)]
@@ -178,12 +178,12 @@ def load_data(
         source = sources[one.file]
         if where := _first(np.isinf, source, part, kind):
             raise BadInput(f"{where} is infinite: clip it, or leave it empty where it is missing")
-        if refuse is not None and (where := _first(np.isnan, source, part, kind)):
-            raise BadInput(f"{where} is missing{refuse()}")
+        if advice is not None and (where := _first(np.isnan, source, part, kind)):
+            raise BadInput(f"{where} is missing{advice()}")
     if len({one.file for one in there}) > 1:
         if kind == "views":
             _check_order(sources, parts, [one.file for one in there])
-        parts, said = paired([sources[one.file] for one in there], parts, by_row=kind == "views", refuse=refuse)
+        parts, said = paired([sources[one.file] for one in there], parts, by_row=kind == "views", advice=advice)
         remarks.append(said)
     if len(there) < len(columns) and run is not None:
         parts, said = _with_absent(parts, columns, run[1])
@@ -192,7 +192,7 @@ def load_data(
 
 
 def _check_number(name: str, kind: str, sources: Sequence[str], views: str | None) -> None:
-    """Refuse views for an estimator that takes none, and a file that is two of them."""
+    """Raise BadInput for views if the estimator takes none, and for a file that is named twice."""
     if kind in _OF_VIEWS:
         places = [Path(source).resolve() if Path(source).exists() else source for source in sources]
         if twice := [source for i, source in enumerate(sources) if places[i] in places[:i]]:
@@ -294,7 +294,7 @@ def takes_missing(model: Any, *, fitted: bool = False) -> bool:
     from sklearn.utils import get_tags
 
     settings = _missing(model)
-    taken = any(value not in ("error", "refuse") for value in settings.values())
+    taken = any(value != "error" for value in settings.values())
     if settings and not fitted:
         return taken
     return taken or (hasattr(model, "__sklearn_tags__") and bool(get_tags(model).input_tags.allow_nan))
@@ -450,7 +450,7 @@ def _by_name(path: Path, lines: list[str], loaded: Loaded) -> np.ndarray | None:
 
 
 def _check_order(sources: Sequence[str], parts: Sequence[SequenceData], files: Sequence[int]) -> None:
-    """Refuse to pair rows in order where those of one file alone were sorted, or put together by id."""
+    """Raise BadInput if rows are paired in order and only one file was sorted, or grouped by id."""
     without = [sources[file] for part, file in zip(parts, files, strict=True) if part.numbered]
     for part, file in zip(parts, files, strict=True) if without else ():
         if part.order is not None:

@@ -333,9 +333,9 @@ class _Given:
 
 
 def _given(asked: _Asked, record: hooks.EstimatorSpec, model: Any) -> _Given:
-    """Read data and labels, and refuse what the estimator cannot take before it starts."""
-    refuse = _refusal(asked.estimator, record, model)
-    loaded = load_data(asked.data, asked.reading, record.input, name=asked.estimator, views=asked.views, refuse=refuse)
+    """Read data and labels, and raise an error if the estimator does not accept them."""
+    advice = _advice(asked.estimator, record, model)
+    loaded = load_data(asked.data, asked.reading, record.input, name=asked.estimator, views=asked.views, advice=advice)
     check_sparse(asked.estimator, model, loaded)
     labels = loaded.data.labels if asked.labels is None else load_labels(asked.labels, loaded)
     if labels is None and record.input in ("sequences", "samples") and takes_labels(model, only=True):
@@ -350,11 +350,11 @@ def _given(asked: _Asked, record: hooks.EstimatorSpec, model: Any) -> _Given:
         raise BadInput(f"{asked.labels or ' + '.join(asked.data)}: {error}") from error
 
 
-def _refusal(name: str, record: hooks.EstimatorSpec, model: Any) -> Callable[[], str] | None:
-    """Return what ends the sentence about a missing value, None for an estimator that takes it."""
+def _advice(name: str, record: hooks.EstimatorSpec, model: Any) -> Callable[[], str] | None:
+    """Return a function of the end of the message about a missing value; None if the estimator accepts them."""
     if takes_missing(model):
         return None
-    return lambda: f", which {name} does not take so: {advice_on_missing(name, record.input)}"
+    return lambda: f", which {name} does not accept: {advice_on_missing(name, record.input)}"
 
 
 def _mark(asked: _Asked, model: Any, given: _Given) -> str:
@@ -379,16 +379,16 @@ def _left_open(record: hooks.EstimatorSpec, name: str, settings: Mapping[str, An
 def _say_cost(record: hooks.EstimatorSpec, model: Any, X: Any) -> None:
     """Say what a fit that chooses settings will compute, before it does."""
     try:
-        sentence = "" if record.cost is None else cast(Any, record.cost)(model, X)
+        estimate = "" if record.cost is None else cast(Any, record.cost)(model, X)
     except ValueError:
         return  # bad input, which the fit says
-    if sentence:
-        click.echo(f"{sentence}.", err=True)
+    if estimate:
+        click.echo(f"{estimate}.", err=True)
 
 
 @contextmanager
 def _executor(jobs: int | None, dask: str | None) -> Iterator[None]:
-    """Compute with threads or on a cluster inside the block; refuse a cluster that cannot be reached."""
+    """Compute with threads or on a cluster inside the block; raise an error if the cluster cannot be reached."""
     with ExitStack() as stack:
         try:
             if dask is not None:
@@ -426,8 +426,8 @@ def _fit(
         # an estimator validates in fit: that leaves nothing behind
         raise BadInput(_without_rule(name, model) or loaded.in_names(str(error))) from error
     except TypeError as error:
-        if sentence := _without_rule(name, model):
-            raise BadInput(sentence) from error
+        if message := _without_rule(name, model):
+            raise BadInput(message) from error
         raise
     if getattr(model, "status_", None) is Status.INTERRUPTED:
         raise KeyboardInterrupt

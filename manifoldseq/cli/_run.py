@@ -62,7 +62,7 @@ LOCK = ".lock"
 
 @contextmanager
 def locked(directory: Path) -> Iterator[None]:
-    """Hold the lock of a directory inside the block; a directory that another process holds is refused."""
+    """Hold the lock of a directory inside the block; raise an error if another process holds it."""
     with (directory / LOCK).open("a+b") as file:
         try:
             _lock(file.fileno())
@@ -112,7 +112,7 @@ class RunDirectory:
         """Make and lock the directory, write `run.json` and `run.toml`, and record how the block ends.
 
         Bad input leaves everything as it was; Ctrl-C is recorded as ``interrupted``, any other exception as ``failed``.
-        What was saved by `keep` stays there, whatever fails after it, and a sentence says so.
+        Results that `keep` saved remain if a later step fails, and the error message says so.
         """
         made = next((path for path in reversed([self.path, *self.path.parents]) if not path.exists()), None)
         try:
@@ -123,7 +123,7 @@ class RunDirectory:
             ) from error
         with locked(self.path):
             before = {name: _bytes(self.path / name) for name in ("run.json", "run.toml")}
-            refused: BadInput | None = None
+            bad_input: BadInput | None = None
             try:
                 self._begin(before["run.json"])
                 yield
@@ -137,17 +137,17 @@ class RunDirectory:
             except Exception as error:
                 if isinstance(error, BadInput) and not self._kept:
                     self._restore(before)
-                    refused = error
+                    bad_input = error
                 else:
-                    sentence = " ".join(f"{type(error).__name__}: {error}".split()).rstrip(":")
-                    self._fail("failed", error=sentence, traceback=traceback.format_exc())
+                    message = " ".join(f"{type(error).__name__}: {error}".split()).rstrip(":")
+                    self._fail("failed", error=message, traceback=traceback.format_exc())
                     if self._kept:
-                        raise click.ClickException(f"{self._what_is_kept()} failed ({sentence}): {_RESUME}") from error
-                    raise click.ClickException(f"{sentence} (traceback in {self.path / 'run.json'})") from error
-        if refused is not None:
+                        raise click.ClickException(f"{self._what_is_kept()} failed ({message}): {_RESUME}") from error
+                    raise click.ClickException(f"{message} (traceback in {self.path / 'run.json'})") from error
+        if bad_input is not None:
             if made is not None:
                 shutil.rmtree(made)
-            raise refused
+            raise bad_input
 
     def checkpoint(self, every_seconds: float, fingerprint: str) -> Checkpoint:
         """Return the checkpoint of this run."""

@@ -104,12 +104,12 @@ def _dotted(path: str) -> str:
 
 
 def check_names(values: Iterable[str], known: Iterable[str], what: str) -> None:
-    """Refuse a name that is not known.
+    """Raise an error for an unknown name.
 
     Raises
     ------
     BadInput
-        The sentence suggests the nearest name and lists all.
+        The message suggests the nearest name and lists all.
     """
     names = sorted(known)
     for name in values:

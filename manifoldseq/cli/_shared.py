@@ -10,7 +10,7 @@ import click
 
 
 class BadInput(click.ClickException):
-    """Bad input: one sentence, exit status 2."""
+    """Bad input: an error message of one line, exit status 2."""
 
     exit_code = 2
 

@@ -246,7 +246,7 @@ def _loaded(
     elif not kind:
         kind = "views" if views is not None or len(data) > 1 else "sequences"
     advice = ": fill it, or leave the row out" if kind == "views" else ": interpolate by --read missing=linear"
-    return load_data(data, options, kind, name=name, views=views, refuse=lambda: advice)
+    return load_data(data, options, kind, name=name, views=views, advice=lambda: advice)
 
 
 def _builder(model: str, init: str | None) -> tuple[str, Any, str, str | None]:
@@ -297,8 +297,8 @@ def _problem(model: str, build: Any, data: Loaded | None, params: dict[str, Any]
     try:
         problem = build(**params) if data is None else build(as_input(data, None)[0], **params)
     except (ValueError, TypeError) as error:
-        sentence = str(error) if data is None else data.in_names(str(error))
-        raise BadInput(f"{model} cannot be built from this: {sentence}") from error
+        message = str(error) if data is None else data.in_names(str(error))
+        raise BadInput(f"{model} cannot be built from this: {message}") from error
     if not isinstance(problem, Problem):
         raise BadInput(f"{model} gave a {type(problem).__name__}: it has to return a manifoldseq.Problem")
     return problem

@@ -187,7 +187,7 @@ def _and(numbers: Sequence[int]) -> str:
 
 
 def paired(
-    sources: Sequence[str], parts: Sequence[SequenceData], *, by_row: bool, refuse: Callable[[], str] | None
+    sources: Sequence[str], parts: Sequence[SequenceData], *, by_row: bool, advice: Callable[[], str] | None
 ) -> tuple[list[SequenceData], str]:
     """Return the views of the same members in the same order, and how they were paired.
 
@@ -202,8 +202,8 @@ def paired(
         One per view.
     by_row : bool
         Members are rows, else sequences; those of one id are paired in their order.
-    refuse : callable or None
-        Returns what is said of missing values; None: a member that a file does not have becomes NaN there.
+    advice : callable or None
+        Returns the end of the error message about missing values. None: a member that a file lacks is filled with NaN.
 
     Raises
     ------
@@ -213,7 +213,7 @@ def paired(
     if not any(part.numbered for part in parts):
         if by_row:
             _check_repeated(sources, parts)
-        return _by_id(sources, parts, refuse)
+        return _by_id(sources, parts, advice)
     what = "rows" if by_row else "sequences"
     counts = [sum(map(len, part.sequences)) if by_row else len(part) for part in parts]
     for source, count in zip(sources[1:], counts[1:], strict=True):
@@ -247,7 +247,7 @@ def _place(one: SequenceData, parts: Sequence[SequenceData]) -> int:
 
 
 def _by_id(
-    sources: Sequence[str], parts: Sequence[SequenceData], refuse: Callable[[], str] | None
+    sources: Sequence[str], parts: Sequence[SequenceData], advice: Callable[[], str] | None
 ) -> tuple[list[SequenceData], str]:
     places = [{name: i for i, name in enumerate(part.ids)} for part in parts]
     ids = tuple(dict.fromkeys(name for part in parts for name in part.ids))
@@ -258,9 +258,9 @@ def _by_id(
             "write the same ids, or remove them from the files, which are then paired in order"
         )
     for source, names in zip(sources, lacking, strict=True):
-        if names and refuse is not None:
+        if names and advice is not None:
             there = next(one for one, place in zip(sources, places, strict=True) if names[0] in place)
-            raise BadInput(f"{source} does not have {_some(names)} of {there}; what it lacks is missing{refuse()}")
+            raise BadInput(f"{source} does not have {_some(names)} of {there}; what it lacks is missing{advice()}")
     both = list(zip(parts, places, strict=True))
     lengths = [next(len(part.sequences[place[name]]) for part, place in both if name in place) for name in ids]
     aligned = []
@@ -295,7 +295,7 @@ def _by_id(
 
 
 def _check_repeated(sources: Sequence[str], parts: Sequence[SequenceData]) -> None:
-    """Refuse an id that is repeated in one file, and not as often in another."""
+    """Raise BadInput for an id that is repeated in one file and not as often in another."""
     counts = [dict(zip(part.ids, map(len, part.sequences), strict=True)) for part in parts]
     for i, of_first in enumerate(counts):
         for j, of_other in enumerate(counts[:i]):
@@ -423,7 +423,7 @@ def same_columns(
 
 
 def _check_distinct(views: Sequence[Columns], v: int) -> None:
-    """Refuse to look for two views of different files in one: a name that both have says nothing."""
+    """Raise BadInput if two views of one new file share a column name, which does not tell them apart."""
     for u, other in enumerate(views[:v]):
         if other.file != views[v].file and (twice := set(views[v].names or ()) & set(other.names or ())):
             raise BadInput(
@@ -434,7 +434,7 @@ def _check_distinct(views: Sequence[Columns], v: int) -> None:
 def _check_swapped(
     views: Sequence[Columns], v: int, run: str, sources: Sequence[str], files: Sequence[SequenceData], file: int
 ) -> None:
-    """Refuse a file that has nothing of its view, where another one has all of it."""
+    """Raise BadInput for a file with no column of its view, if another file has all of them."""
     wanted = set(views[v].names or ())
     there = [set(data.channel_names or ()) for data in files]
     others = [source for source, names in zip(sources, there, strict=True) if wanted <= names]

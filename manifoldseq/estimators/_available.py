@@ -1,4 +1,4 @@
-"""Methods that an estimator has only with some settings or after some fits, and the sentence that says why not."""
+"""Methods that an estimator has only with some settings or after some fits, and the message that says why not."""
 
 from collections.abc import Callable
 from functools import update_wrapper
@@ -23,7 +23,7 @@ class _Available:
 def available_where(check: Callable[[Any], None]) -> Callable[[Callable[..., Any]], Any]:
     """Decorate a method that an estimator has only where ``check(estimator)`` raises no AttributeError.
 
-    Unlike with scikit-learn's `available_if`, the sentence of that error is what the user sees.
+    Unlike with scikit-learn's `available_if`, the message of that error is what the user sees.
 
     Examples
     --------

@@ -39,7 +39,7 @@ def validate_rows(
     Raises
     ------
     ValueError
-        One sentence that says what is wrong.
+        The message says what is wrong.
 
     Examples
     --------

@@ -39,7 +39,7 @@ def check_sequences(
     Raises
     ------
     ValueError
-        One sentence that says which sequence is wrong, where, and what to do.
+        The message says which sequence is wrong, where, and what to do.
 
     Examples
     --------

@@ -123,7 +123,7 @@ def checked_labels(y: Any, n: int) -> Labels | None:
     Raises
     ------
     ValueError
-        If they are not one per member, if one is missing, or if they are measurements; one sentence.
+        If they are not one per member, if one is missing, or if they are measurements.
     """
     if y is None:
         return None

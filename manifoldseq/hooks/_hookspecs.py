@@ -378,7 +378,7 @@ def manifoldseq_commands(cli: "click.Group") -> None:
     Parameters
     ----------
     cli : click.Group
-        The group to add to. A name that the core or another plugin already has is refused and listed as a clash.
+        The group to add to. A name that the core or another plugin already has is not added, and is listed as a clash.
 
     Examples
     --------

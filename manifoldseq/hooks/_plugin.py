@@ -38,7 +38,7 @@ class Origin(IntEnum):
 
 @dataclass(frozen=True)
 class Fault:
-    """What went wrong with a plugin: one sentence, the traceback if there was an exception, and the line of code."""
+    """A problem with a plugin: the message, the traceback if there was an exception, and the line of code."""
 
     message: str
     traceback: str = ""
@@ -189,7 +189,7 @@ def collect(plugin: Plugin, module: Any) -> None:
 
 
 def reserved(record: Record) -> str:
-    """Return the sentence about a name with a colon that is not the core's."""
+    """Return the message about a name with a colon that is not the core's."""
     return f"names with {record.name.partition(':')[0]!r} before a colon are the core's: choose another name"
 
 

@@ -108,7 +108,7 @@ class PairKernel:
         return get_domain(self.domain).manifold(m, n, bound)
 
     def _value(self, first: Item, second: Item) -> Any:
-        """Return k(first, second), a number or what autograd traces of one; refuse everything else."""
+        """Return k(first, second), a number or what autograd traces of one; raise an error for anything else."""
         value = self.pair_function(first, second)
         array = np.asarray(getattr(value, "_value", value))  # autograd boxes keep the number in _value
         if array.dtype.kind not in "biuf" or array.shape or not np.isfinite(array):

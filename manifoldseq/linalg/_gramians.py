@@ -31,7 +31,7 @@ def gramians(A: Any, C: Any = None) -> Any:
     Raises
     ------
     ValueError
-        If a spectral radius is 1 or more (the sentence names it and its place in the batch).
+        If a spectral radius is 1 or more (the message names it and its place in the batch).
 
     See Also
     --------

@@ -378,7 +378,7 @@ def leaf_shapes(shape: Any) -> list[tuple[int, ...]]:
 
 
 def bound_of(name: str, bound: Any, below: float) -> float:
-    """Return a bound as a float, or raise a sentence unless it lies between 0 and `below`."""
+    """Return a bound as a float, or raise an error unless it lies between 0 and `below`."""
     if isinstance(bound, bool) or not isinstance(bound, Real) or not 0 < float(bound) < below:
         wanted = f"number below {below}" if below < np.inf else "number"
         raise ValueError(f"{name}(bound={bound!r}): bound must be a positive {wanted}")
@@ -386,13 +386,13 @@ def bound_of(name: str, bound: Any, below: float) -> float:
 
 
 def size(name: str, **sizes: int) -> None:
-    """Raise a sentence unless every size is an integer of at least one."""
+    """Raise an error unless every size is an integer of at least one."""
     for key, value in sizes.items():
         if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < 1:
             raise ValueError(f"{name}({key}={value!r}): {key} must be an integer ≥ 1")
 
 
 def known_component(manifold: Manifold, i: int) -> None:
-    """Raise a sentence unless the manifold has a component number `i`."""
+    """Raise an error unless the manifold has a component number `i`."""
     if not 0 <= i < manifold.components:
         raise ValueError(f"{manifold!r} has {manifold.components} connected component(s): component {i} does not exist")

@@ -20,7 +20,7 @@ ON = 1e-6
 
 @dataclass(frozen=True)
 class Frozen(Manifold[Point]):
-    """The points of a manifold, each by itself: the tangent spaces are {0}, so that every solver stays at its start.
+    """The points of a manifold with the tangent spaces {0}, so that every solver stays at its start.
 
     As a factor of a product it keeps that factor's array bit by bit; :meth:`manifoldseq.Problem.freeze` makes it one.
 

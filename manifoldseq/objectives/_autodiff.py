@@ -21,7 +21,7 @@ _INSTALL = {
 def differentiated(
     cost: Callable[..., Any], backend: str, device: str | None = None, dtype: str | None = None
 ) -> Differentiated:
-    """Return a cost with derivatives by a backend; raise a sentence if there is no such backend or it is missing."""
+    """Return a cost with derivatives by a backend; raise an error if there is no such backend or it is missing."""
     if backend not in BACKENDS:
         known = ", ".join(map(repr, BACKENDS))
         raise ValueError(f"unknown backend {backend!r}: choose one of {known}, or give value_and_gradient yourself")

@@ -47,7 +47,7 @@ class ByJax(Differentiated):
         return jax.jit(product)
 
     def _scalar(self, x: Tree, *rest: Any) -> Any:
-        """Return the cost, or raise a sentence; runs only while jax traces it."""
+        """Return the cost, or raise an error; runs only while jax traces it."""
         value, jnp = self.cost(x, *rest), _jax().numpy
         self.check_library(value)
         if value is None or isinstance(value, tuple | list | dict | str):

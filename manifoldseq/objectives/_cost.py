@@ -26,7 +26,7 @@ class NotANumber(TypeError):
 
 
 def number(value: Any) -> float:
-    """Return a value as a Python float, or raise a sentence if it is not one real number."""
+    """Return a value as a Python float, or raise an error if it is not one real number."""
     if isinstance(value, float):  # a scalar of numpy's float64 too
         return float(value)
     array = np.asarray(value.detach().cpu() if library_of(value) == "torch" else value)

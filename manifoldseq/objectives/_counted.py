@@ -78,7 +78,7 @@ class Counter:
 
 
 def batched_pair(batched: Any, points: Tree, which: np.ndarray) -> tuple[np.ndarray, Tree]:
-    """Return the values (float64) and gradients of some rows, or raise a sentence that says what is wrong with them."""
+    """Return the values (float64) and gradients of some rows, or raise an error that says what is wrong with them."""
     pair = batched(points, which)
     if not isinstance(pair, _SEVERAL) or len(pair) != 2:
         raise TypeError(f"batched returned {type(pair).__name__}: it must return (values, gradients)")
@@ -92,7 +92,7 @@ def batched_pair(batched: Any, points: Tree, which: np.ndarray) -> tuple[np.ndar
 
 
 def _like(gradient: Any, x: Tree, what: str, where: str = "") -> Tree:
-    """Return the gradient in the structure and dtype of the point, or raise a sentence that says where it differs."""
+    """Return the gradient in the structure and dtype of the point, or raise an error that says where it differs."""
     if isinstance(x, tuple):
         if not isinstance(gradient, _SEVERAL) or len(gradient) != len(x):
             got = f"{len(gradient)} parts" if isinstance(gradient, _SEVERAL) else type(gradient).__name__

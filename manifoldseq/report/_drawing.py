@@ -133,7 +133,7 @@ def plots_of(estimator: Any) -> tuple[str, ...]:
 
 
 def parsed(name: str, text: str) -> Drawing:
-    """Read a drawing back from its SVG, and refuse whatever a drawing does not have.
+    """Parse the SVG of a drawing, and raise an error for elements that drawings do not have.
 
     Raises
     ------

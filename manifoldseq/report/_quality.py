@@ -51,7 +51,7 @@ class Evaluation:
     Raises
     ------
     ValueError
-        If a part is missing or of another kind; one sentence says which.
+        If a part is missing or of another kind; the message says which.
 
     Examples
     --------

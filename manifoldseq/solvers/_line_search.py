@@ -109,10 +109,10 @@ class LineSearch(Solver):
             found = Found(at, went.first, descends ^ descends)
             if axis.any(descends):
                 found = axis.put(found, descends, self._along(*axis.take(descends, problem, at, went, kept)))
-        refused = axis.no(found.low)
-        simpler, changed = self.descent.simpler(*axis.take(refused, problem, at, kept))
+        rejected = axis.no(found.low)
+        simpler, changed = self.descent.simpler(*axis.take(rejected, problem, at, kept))
         if axis.any(changed):
-            rows = axis.within(refused, changed)
+            rows = axis.within(rejected, changed)
             now, along = self._searched(*axis.take(rows, problem, at), kept=axis.take(changed, simpler))
             found, went = axis.put(found, rows, now), axis.put(went, rows, along)
         return found, went

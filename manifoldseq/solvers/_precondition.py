@@ -15,7 +15,7 @@ Precondition = Callable[[Problem[Any], Any, Any], Any]
 
 
 def check_precondition(solver: str, precondition: Precondition | None) -> None:
-    """Raise a sentence unless a preconditioner is a function or None."""
+    """Raise an error unless a preconditioner is a function or None."""
     if precondition is not None and not callable(precondition):
         raise TypeError(f"{solver}(precondition={precondition!r}): pass a function (problem, x, g) -> tangent vector")
 

@@ -197,7 +197,7 @@ class _Finished(Exception):
 
 
 class _Watch:
-    """Stands between pymanopt and the objective: keeps what to hand back, and asks the stopping rule."""
+    """The objective as pymanopt calls it: records the best point, and evaluates the stopping rule."""
 
     def __init__(self, solver: Pymanopt, problem: Problem, unit: float) -> None:
         self.solver, self.problem, self.unit = solver, problem, unit

@@ -336,17 +336,17 @@ def _armijo(line: Line, first: Scalar, max_trials: int, expand: Decision, level:
             t = _shortened(axis, t, new.fun - at.fun, slope) if _finite(axis, new) else 0.1 * t
             continue
         better = low & (axis.no(best.low) | (new.fun < best.new.fun))
-        refused = axis.no(low | best.low)
+        rejected = axis.no(low | best.low)
         if axis.any(better):
             best = axis.where(better, Found(new, t, low), best)
-        going = refused
+        going = rejected
         if axis.any(expand & better):
             longer = expand & better & (line.slope_at(new) <= 0.5 * slope)
-            going = refused | longer
+            going = rejected | longer
             t = axis.where(longer, 4.0 * t, t)
-        if axis.any(refused):
+        if axis.any(rejected):
             shorter = axis.where(_finite(axis, new), _shortened(axis, t, new.fun - at.fun, slope), 0.1 * t)
-            t = axis.where(refused, shorter, t)
+            t = axis.where(rejected, shorter, t)
         if not axis.any(going):
             return best if rest is None else axis.put(found, rest, best)
         if not axis.all(going):  # those that have found one leave

@@ -23,7 +23,7 @@ def take_steps(solver: Solver, problem: Problem, state: State, n_steps: int) -> 
     state : dict
         Of ``solver.init(problem, point)``, for this very problem, or of an earlier call; not written to.
     n_steps : int
-        At least one. Fewer are taken where the solver ends by itself.
+        At least one. Fewer are taken where the solver ends earlier.
 
     Returns
     -------

@@ -30,7 +30,7 @@ FORMAT = 3
 
 
 class CheckpointError(ValueError):
-    """A checkpoint cannot be used; the sentence says which and what to do."""
+    """A checkpoint cannot be used; the message says which and what to do."""
 
 
 @dataclass(frozen=True)
@@ -45,7 +45,7 @@ class Checkpoint:
     every_seconds : float
         Time between checkpoints; one more is written when the run ends, is interrupted or fails.
     fingerprint : str, optional
-        Of the data and settings; a checkpoint with another fingerprint is refused.
+        Of the data and settings; a checkpoint with another fingerprint raises an error.
     made_by : mapping of str to str
         Who gives the model, the initializer, the updates and the solver, see `models.ModelEstimator`; a checkpoint of
         other ones raises an error that names them.

@@ -1,4 +1,4 @@
-"""What every reader keeps to: only regular files, errors of one sentence, and sizes checked before memory is taken."""
+"""Rules of every reader: only regular files, errors of one line, and sizes checked before memory is allocated."""
 
 import errno
 import os
@@ -41,7 +41,7 @@ _measured = (-np.inf, 0)
 
 
 class ReadError(ValueError):
-    """A file cannot be read; one sentence names it and says what is wrong, where, and what to do."""
+    """A file cannot be read; the message names it and says what is wrong, where, and what to do."""
 
 
 def available_memory() -> int:
@@ -79,7 +79,7 @@ def require_memory(path: FilePath, needed: int, *, taken: int = 0) -> None:
     Parameters
     ----------
     path : str or path-like
-        The file, for the sentence and its size; a folder has no size to compare with.
+        The file, for the message and its size; a folder has no size to compare with.
     needed : int
         Bytes that the reader takes in all, copies included.
     taken : int
@@ -88,7 +88,7 @@ def require_memory(path: FilePath, needed: int, *, taken: int = 0) -> None:
     Raises
     ------
     ReadError
-        A ValueError; the sentence names the file, what it would take and what may be taken.
+        A ValueError; the message names the file, what it would take and what may be taken.
 
     Examples
     --------
@@ -173,7 +173,7 @@ def require_open(path: FilePath, number: int) -> None:
 
 @contextmanager
 def open_file(path: FilePath) -> Iterator[BinaryIO]:
-    """Open a regular file for reading bytes; anything that a reader could wait for is refused at once.
+    """Open a regular file for reading bytes; raise an error for pipes, sockets and devices, where a reader would wait.
 
     Parameters
     ----------
@@ -216,7 +216,7 @@ def read_bytes(path: FilePath) -> bytes:
 
 
 def bounded_lines(path: FilePath, text: TextIO) -> Iterator[str]:
-    """Yield the lines of a text; one that alone would fill the memory, when it is cut into values, is refused."""
+    """Yield the lines of a text; raise an error for a line whose values alone would fill the memory."""
     most = max(available_memory() // 128, 2**16)
     for number in count(1):
         line = text.readline(most)
@@ -229,17 +229,17 @@ def bounded_lines(path: FilePath, text: TextIO) -> Iterator[str]:
 
 def _regular(path: str, flags: int) -> int:
     """Open a path if it is a regular file: looked at before, as opening a device may do something, and after."""
-    _refuse_special(path, os.stat(path).st_mode)
+    _check_regular(path, os.stat(path).st_mode)
     descriptor = os.open(path, flags | getattr(os, "O_NONBLOCK", 0))  # a pipe that took its place opens at once
     try:
-        _refuse_special(path, os.fstat(descriptor).st_mode)
+        _check_regular(path, os.fstat(descriptor).st_mode)
     except BaseException:
         os.close(descriptor)
         raise
     return descriptor
 
 
-def _refuse_special(path: str, mode: int) -> None:
+def _check_regular(path: str, mode: int) -> None:
     if stat.S_ISREG(mode):
         return
     if stat.S_ISDIR(mode):
@@ -358,7 +358,7 @@ def extra(package: str, path: FilePath, kind: str) -> Any:
 
 @contextmanager
 def naming(path: FilePath) -> Iterator[None]:
-    """Put the name of the file before the sentence of a `ValueError`."""
+    """Put the name of the file before the message of a `ValueError`."""
     try:
         yield
     except ReadError:
@@ -374,7 +374,7 @@ def natural(text: str) -> list[tuple[int, str]]:
 
 
 def numbers(array: NDArray[Any], where: str) -> NDArray[Any]:
-    """Return a C-contiguous, writeable array of float32 or float64, or refuse what holds no real numbers."""
+    """Return a C-contiguous, writeable array of float32 or float64, or raise ReadError unless it holds real numbers."""
     if array.dtype.kind not in "biuf":
         raise ReadError(f"{where} has dtype {array.dtype}: save real numbers")
     return np.require(array, real_dtype(array.dtype), ("C", "W"))

@@ -34,7 +34,7 @@ ARRAYS, DOCUMENT = "model.npz", "model.json"
 
 
 class ModelError(ValueError):
-    """A model cannot be saved or loaded; the sentence says which, why and what to do."""
+    """A model cannot be saved or loaded; the message says which, why and what to do."""
 
 
 def save_model(model: Any, directory: FilePath) -> None:
@@ -56,7 +56,7 @@ def save_model(model: Any, directory: FilePath) -> None:
     Raises
     ------
     ModelError
-        If the estimator is not registered, or holds something else; the sentence names it.
+        If the estimator is not registered, or holds something else; the message names it.
 
     Examples
     --------

@@ -71,7 +71,7 @@ class Encoder:
         Raises
         ------
         Outside
-            If a part is none of what a file can hold; the sentence names it.
+            If a part is none of what a file can hold; the message names it.
         """
         if isinstance(value, np.generic):
             value = value.item()

@@ -16,18 +16,18 @@ class NotReal(ValueError, TypeError):
 
 
 def check_real(X: Any, name: str = "X") -> Any:
-    """Raise unless data hold real numbers; every estimator asks this of everything that it is given.
+    """Raise NotReal unless data hold real numbers; every estimator calls it on all its inputs.
 
-    Masked arrays are refused even where nothing is masked, and inside lists too: NumPy takes the numbers under the mask
-    for data. Dates, spans of time, text, bytes, records and complex numbers are refused, and objects that are not all
-    real numbers. What other checks report (rows of different lengths) is returned as it is, as are sparse
-    matrices of real numbers.
+    Masked arrays raise an error even where nothing is masked, and inside lists too: NumPy treats the numbers under the
+    mask as data. Dates, spans of time, text, bytes, records and complex numbers raise one too, as do objects that are
+    not all real numbers. Data that other checks report (rows of different lengths) are returned unchanged, as are
+    sparse matrices of real numbers.
 
     Parameters
     ----------
     X : array-like, data frame, or nested lists
     name : str
-        What the sentence calls it.
+        What the message calls it.
 
     Returns
     -------
@@ -38,7 +38,7 @@ def check_real(X: Any, name: str = "X") -> Any:
     Raises
     ------
     ValueError
-        The same sentence for all of them; a TypeError too, which scikit-learn's conventions ask for.
+        The same message for all of them; a TypeError too, which scikit-learn's conventions ask for.
 
     Examples
     --------
@@ -63,10 +63,10 @@ def check_real(X: Any, name: str = "X") -> Any:
     if array.dtype.kind == "O" and not sparse:
         strange = [kind for kind in set(map(type, array.flat)) if not issubclass(kind, (Real, Decimal, np.bool_))]
         if strange:
-            raise _refusal(name, f"has dtype object and holds {_with_article(strange[0].__name__)}")
+            raise _not_real(name, f"has dtype object and holds {_with_article(strange[0].__name__)}")
         return X if hasattr(X, "columns") else array.astype(np.float64)
     if array.dtype.kind not in "biuf":
-        raise _refusal(name, f"has dtype {array.dtype}")
+        raise _not_real(name, f"has dtype {array.dtype}")
     return X
 
 
@@ -82,7 +82,7 @@ def real_dtype(dtype: np.dtype) -> np.dtype:
 
 
 def check_unmasked(y: Any, name: str = "y") -> Any:
-    """Return labels as they are; raise the sentence of `check_real` if they are masked.
+    """Return labels as they are; raise the message of `check_real` if they are masked.
 
     Examples
     --------
@@ -138,7 +138,7 @@ def _holds_masked(X: Any) -> bool:
     return isinstance(X, np.ma.MaskedArray)
 
 
-def _refusal(name: str, found: str, remedy: str = "pass real numbers") -> NotReal:
+def _not_real(name: str, found: str, remedy: str = "pass real numbers") -> NotReal:
     return NotReal(
         f"{name} {found}: {remedy}; the argument must be free of masked values, dates, strings and other objects, "
         "only real numbers"
@@ -147,7 +147,7 @@ def _refusal(name: str, found: str, remedy: str = "pass real numbers") -> NotRea
 
 def _masked(X: Any, name: str) -> NotReal:
     hidden = not isinstance(X, np.ma.MaskedArray) or np.ma.is_masked(X)
-    return _refusal(name, "has masked values" if hidden else "is a masked array", "remove or fill them")
+    return _not_real(name, "has masked values" if hidden else "is a masked array", "remove or fill them")
 
 
 def _with_article(noun: str) -> str:

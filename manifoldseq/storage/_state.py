@@ -20,9 +20,9 @@ _KEYS = frozenset({str})
 class _Outside(TypeError):
     """A part outside the grammar; its place is filled in while the recursion unwinds."""
 
-    def __init__(self, sentence: str, place: str = "") -> None:
-        super().__init__(f"state{place} {sentence}")
-        self.sentence, self.place = sentence, place
+    def __init__(self, message: str, place: str = "") -> None:
+        super().__init__(f"state{place} {message}")
+        self.message, self.place = message, place
 
 
 def normalize(state: State, before: State = None, *, copy: bool = False) -> State:
@@ -34,7 +34,7 @@ def normalize(state: State, before: State = None, *, copy: bool = False) -> Stat
     Raises
     ------
     TypeError
-        If a part is not in the grammar; the sentence names it.
+        If a part is not in the grammar; the message names it.
     """
     kind = type(state)
     if kind in _PLAIN or (state is before and kind is not dict):
@@ -72,7 +72,7 @@ def normalize(state: State, before: State = None, *, copy: bool = False) -> Stat
                     new[place] = normalize(part, old.get(place), copy=copy)
             return new
     except _Outside as error:
-        raise _Outside(error.sentence, f"[{quoted(place)}]{error.place}") from None
+        raise _Outside(error.message, f"[{quoted(place)}]{error.place}") from None
     if isinstance(state, np.generic):
         return state.item()
     raise _Outside(

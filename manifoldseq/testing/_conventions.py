@@ -102,7 +102,7 @@ def common_laws(exam: Examination, case: Case) -> bool:
         return False
     exam.law("it is displayed before and after fit", lambda: displayed(case.new(), case.once))
     exam.law("only fitted attributes end in an underscore", lambda: _attributes(case))
-    exam.law("fit leaves its input and its parameters alone", lambda: _untouched(case))
+    exam.law("fit does not change its input and its parameters", lambda: _untouched(case))
     exam.law("fit twice is fit once, for one random_state", lambda: _reproducible(case))
     exam.law("the same answers again, and after pickling", lambda: _answers_again(case))
     exam.law("the same answers after saving and loading", lambda: _answers_from_file(case))
@@ -215,8 +215,8 @@ def _answers_from_file(case: Case) -> Verdict:
     return unless(None if alike(case.answers(fitted), case.answers(again)) else "they differ")
 
 
-def refused(action: Callable[[], Any], words: str) -> Verdict:
-    """Return whether an action raises a ValueError that says certain words."""
+def raises(action: Callable[[], Any], words: str) -> Verdict:
+    """Return whether an action raises a ValueError whose message contains certain words."""
     try:
         action()
     except ValueError as error:

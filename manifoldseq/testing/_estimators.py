@@ -8,7 +8,7 @@ from typing import Any, cast
 
 import numpy as np
 
-from ._conventions import Case, alike, common_laws, displayed, instance, learned, quick, refused, unreal
+from ._conventions import Case, alike, common_laws, displayed, instance, learned, quick, raises, unreal
 from ._report import Examination, Report, Verdict, unless
 
 
@@ -83,7 +83,7 @@ def check_sequence_estimator(
     """Check an estimator of sequences, lists of ``(T_i, d)`` arrays, against the conventions of this project.
 
     Parameters are stored untouched and survive ``clone``; ``fit`` returns the estimator, sets only names with a
-    trailing underscore, ``n_features_in_`` among them, leaves its input alone and is reproducible for a given
+    trailing underscore, ``n_features_in_`` among them, does not change its input and is reproducible for a given
     ``random_state``; a 3-D array counts as a list; ``predict``, ``transform`` and the like give one row per sequence
     and the same again after pickling; bad input is a ``ValueError`` that names the sequence; an unfitted estimator
     says so. Six fits are made, with ``n_init`` 1 and ``max_iter`` 5 where there are such parameters.
@@ -129,9 +129,12 @@ def check_sequence_estimator(
     exam.law("one row per sequence", lambda: _rows(case))
     exam.law("a 3-D array counts as a list", lambda: _three_dimensional(case))
     for name, bad, words in _bad_sequences(sequences):
-        exam.law(f"refuses {name}", lambda bad=bad, words=words: _refuses(case, bad, words, ["fit", *case.methods()]))
+        exam.law(
+            f"raises ValueError for {name}",
+            lambda bad=bad, words=words: _rejects(case, bad, words, ["fit", *case.methods()]),
+        )
     more = [np.hstack([sequence, sequence[:, :1]]) for sequence in sequences]
-    exam.law("refuses one channel more than in fit", lambda: _refuses(case, more, "", case.methods()))
+    exam.law("raises ValueError for one channel more than in fit", lambda: _rejects(case, more, "", case.methods()))
     return exam.report()
 
 
@@ -185,10 +188,10 @@ def check_multiview_estimator(estimator: Any, views: Sequence[np.ndarray] | None
     exam.law("fit(X, Y) is fit([X, Y])", listed)
     holed = [arrays[0], arrays[1].copy()]
     holed[1][3, 1] = np.nan
-    exam.law("fit refuses NaN", lambda: refused(lambda: case.fit(case.new(), holed), "NaN"))
+    exam.law("fit raises ValueError for NaN", lambda: raises(lambda: case.fit(case.new(), holed), "NaN"))
     exam.law(
-        "fit refuses views of different length",
-        lambda: refused(lambda: case.fit(case.new(), [arrays[0][1:], *arrays[1:]]), ""),
+        "fit raises ValueError for views of different length",
+        lambda: raises(lambda: case.fit(case.new(), [arrays[0][1:], *arrays[1:]]), ""),
     )
     return exam.report()
 
@@ -225,14 +228,14 @@ def _three_dimensional(case: Case) -> Verdict:
     return unless(None if alike(learned(listed), learned(stacked)) else "fit learned something else from it")
 
 
-def _refuses(case: Case, bad: Any, words: str, methods: list[str]) -> Verdict:
-    """Return whether every method refuses bad input, with the sentence of the first."""
+def _rejects(case: Case, bad: Any, words: str, methods: list[str]) -> Verdict:
+    """Return whether every method raises ValueError for bad input, with the message of the first."""
     said = []
     for name in methods:
         ask = (
             (lambda: case.fit(case.new(), bad)) if name == "fit" else (lambda name=name: case.ask(case.once, name, bad))
         )
-        ok, text = refused(ask, words)
+        ok, text = raises(ask, words)
         if not ok:
             return False, f"{name} {text}"
         said.append(text)

@@ -158,7 +158,7 @@ def _motion_laws(exam: Examination, case: Case) -> None:
             distance(M.transport(x, y, total), tree_map(lambda p, q: p + 2 * q, Tu, M.transport(x, y, v))), TOLERANCE
         ),
     )
-    exam.law("nearest is feasible and leaves points alone", lambda: _nearest(case))
+    exam.law("nearest is feasible and does not change points", lambda: _nearest(case))
     exam.law("feasibility sees a point that is off", lambda: _feasibility(case))
     exam.law("free is None or a tree of booleans", lambda: _free(case))
     exam.law("descent_curve starts at the point, is feasible and descends", lambda: _descends(case))

@@ -1,4 +1,4 @@
-"""What a checker hands back: one verdict per law."""
+"""The result of a checker: one verdict per law."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class Curve(NamedTuple):
 
 
 Verdict = tuple[bool, str]
-"""Whether a law holds, and the figure or the sentence to show for it."""
+"""Whether a law holds, and the figure or the message to show for it."""
 
 
 class Measured(NamedTuple):
@@ -188,5 +188,5 @@ def within(error: float, limit: float) -> Verdict:
 
 
 def unless(failure: str | None) -> Verdict:
-    """Return a failure with that sentence, or that the law holds if there is none."""
+    """Return a failure with the message, or success if there is none."""
     return (not failure, failure or "")

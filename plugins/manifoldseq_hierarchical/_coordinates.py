@@ -17,7 +17,7 @@ _FLOATS: Any = [np.float64, np.float32]
 
 
 class SubspaceCodes(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
-    """What fitted estimators with ``components_``, ``center_`` and ``cluster_centers_`` do; not for use by itself."""
+    """Mixin of fitted estimators with ``components_``, ``center_`` and ``cluster_centers_``; not to be instantiated."""
 
     components_: Array
     center_: Array

@@ -295,7 +295,7 @@ class HierarchicalSequenceEncoder(ClassNamePrefixFeaturesOutMixin, TransformerMi
         Raises
         ------
         ValueError
-            For an invalid parameter or frames that are not finite, equal, or too few; one sentence says what to do.
+            For an invalid parameter or frames that are not finite, equal, or too few; the message says what to do.
 
         Warns
         -----
@@ -876,7 +876,7 @@ def _places(n_frames: int, n: int, length: int, summary: str) -> Array:
 
 
 def _check_reach(points: Array, least: float = 0.0) -> None:
-    """Refuse points about the mean whose squares single precision does not hold."""
+    """Raise ValueError if squares of points about the mean overflow in single precision."""
     reach = float(np.sqrt(np.vecdot(points, points).max()))
     if not least <= reach <= _RANGE[1]:
         raise ValueError(

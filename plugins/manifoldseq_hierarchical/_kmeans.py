@@ -370,7 +370,7 @@ class SubspaceKMeans(ClusterMixin, SubspaceCodes):
         Raises
         ------
         ValueError
-            For an invalid parameter or input; one sentence says which, where, and what to do.
+            For an invalid parameter or input; the message says which, where, and what to do.
         """
         check_parameters(self, _RULES)
         frames = self._frames(X, reset=True, least=2)

@@ -220,7 +220,7 @@ def centred(block: Any, origin: Array) -> Array:
 
 
 def not_finite(block: Any, start: int) -> str:
-    """Return the sentence about a block of frames, from number `start` on, whose squares are not finite."""
+    """Return the message about a block of frames, from number `start` on, whose squares are not finite."""
     bad = np.argwhere(~np.isfinite(block))
     if not len(bad):
         return f"the squares of the frames {start} to {start + len(block) - 1} overflow: scale X down"

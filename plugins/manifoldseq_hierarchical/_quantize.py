@@ -18,7 +18,7 @@ WIDTH = 8
 
 @dataclass(frozen=True)
 class ScalarQuantizer:
-    """Each coordinate by itself, in `bits` bits.
+    """Scalar quantization: each coordinate in `bits` bits.
 
     Up to four bits the levels are those of Lloyd and Max for a normal distribution, times the deviation of the
     coordinate; eight bits are uniform over its range; 32 keep float32.
@@ -220,7 +220,7 @@ def _packed(index: NDArray[Any], bits: int) -> Codes:
 
 
 def load_faiss() -> Any:
-    """Return the module faiss, or raise a sentence that says how to install it."""
+    """Return the module faiss, or raise an error that says how to install it."""
     try:
         import faiss  # pyright: ignore[reportMissingImports]
     except ImportError as error:

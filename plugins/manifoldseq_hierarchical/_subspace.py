@@ -120,7 +120,7 @@ class SubspaceEncoder(SubspaceCodes, ModelEstimator):
         Raises
         ------
         ValueError
-            For an invalid parameter or input, or if the class means do not differ; one sentence says what to do.
+            For an invalid parameter or input, or if the class means do not differ; the message says what to do.
         """
         check_parameters(self, _RULES)
         X = self._frames(X, reset=True)

@@ -135,7 +135,7 @@ def grouped(bags: Iterable[Bag], n_rows: int, n_bags: int) -> Iterator[Group]:
 
 
 def checked_bag(parts: Sequence[Any], i: int) -> Bag:
-    """Return bag i, one array per view, or refuse it in one sentence."""
+    """Validate bag i and return it, one array per view."""
     arrays = []
     for v, part in enumerate(parts):
         where = f"bag {i} of view {v}"

@@ -234,7 +234,7 @@ def gradient_vectors(mixture: Any, X: Any, Y: Any = None, *, gradient_scale: str
     Raises
     ------
     ValueError
-        If a bag or `gradient_scale` is not valid; one sentence says which, where, and what to do.
+        If a bag or `gradient_scale` is not valid; the message says which, where, and what to do.
 
     Examples
     --------

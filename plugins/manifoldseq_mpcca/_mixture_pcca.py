@@ -78,7 +78,7 @@ _MOST_PATTERNS = 16
 _LEAST_ROWS = 20
 """Rows that a choice needs; with fewer, "auto" takes the first values and warns."""
 _MOST_COVARIANCES = 2**30
-"""Bytes of covariances beyond which a fit is refused: an iteration holds several times as many."""
+"""Bytes of covariances beyond which a fit raises an error: an iteration holds several times as many."""
 _FORGETTING = 0.6
 """Batch t of `partial_fit` counts with (t + 1)^-0.6 of everything seen until then (Cappé and Moulines 2009)."""
 
@@ -322,7 +322,7 @@ class MixturePCCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, DensityMixi
         Raises
         ------
         ValueError
-            For an invalid parameter or view; one sentence says which, where, and what to do.
+            For an invalid parameter or view; the message says which, where, and what to do.
 
         Warns
         -----
@@ -905,7 +905,7 @@ def _covariance_bytes(covariance_type: str, sizes: tuple[int, ...], n_components
 
 
 def _check_whole_views(views: list[View]) -> None:
-    """Refuse rows that have some columns of a view and not the others."""
+    """Raise ValueError for rows in which a view is partly missing."""
     for v, view in enumerate(views):
         for rows in row_blocks(len(view)):
             holes = np.isnan(view[rows])

@@ -124,7 +124,7 @@ def read_videos(folder: str | Path, descriptors: Sequence[str] = ("hog", "hof"),
     Raises
     ------
     FileNotFoundError, ValueError
-        If there are no split files, or a video of the split has no file; one sentence says which.
+        If there are no split files, or a video of the split has no file; the message says which.
 
     Examples
     --------

@@ -43,7 +43,7 @@ def check_views(X: Any, *more: Any, missing: bool = False, names: Names | None =
     Raises
     ------
     ValueError
-        One sentence that says which view is wrong, where, and what to do.
+        The message says which view is wrong, where, and what to do.
 
     Examples
     --------
@@ -88,7 +88,7 @@ def given_names(items: list[Any], names: Any = None) -> Names | None:
 
 
 def check_names(items: list[Any], names: Names | None, name: str) -> None:
-    """Refuse data frames with other columns than those that an estimator was fitted on."""
+    """Raise ValueError for data frames with other columns than in fit."""
     for v, (item, known) in enumerate(zip(items, names or (), strict=False)):
         found = column_names(item)
         if found is not None and found != list(known):
@@ -112,7 +112,7 @@ def check_values(
     missing: bool = False,
     names: NDArray[Any] | None = None,
 ) -> None:
-    """Refuse rows with infinity, with values whose squares overflow, and, unless they may be missing, with NaN."""
+    """Raise ValueError for infinity, for values whose squares overflow and, unless values may be missing, for NaN."""
     for part in row_blocks(len(rows)):
         block = rows[part]
         if float(block.min()) >= -LARGEST and float(block.max()) <= LARGEST:  # neither if there is NaN
@@ -161,7 +161,7 @@ def split(tables: Any, sizes: Any) -> list[View]:
 
 
 def check_sizes(views: list[View], sizes: tuple[int, ...], name: str) -> None:
-    """Refuse views with other columns than those that an estimator was fitted on."""
+    """Raise ValueError for views with other columns than in fit."""
     found = tuple(view.shape[1] for view in views)
     if found != sizes:
         raise ValueError(f"the views have {found} columns but this {name} was fitted on {sizes}: pass the same columns")
@@ -352,7 +352,7 @@ def _is_list_of_views(X: Any) -> bool:
 
 
 def as_view(item: Any, v: int) -> View:
-    """Return view v as an array of numbers (N, d), or refuse it."""
+    """Validate view v and return it as an array of numbers (N, d)."""
     if item is None:
         raise ValueError(f"view {v} is None: pass all views")
     if hasattr(item, "toarray"):

@@ -78,7 +78,7 @@ def test_bad_input_is_a_sentence_and_writes_nothing(run: Run, fitted: Path, tmp_
         assert not list(tmp_path.glob("*out.*"))
 
 
-def test_a_damaged_model_is_refused(run: Run, fitted: Path, tmp_path: Path) -> None:
+def test_a_damaged_model_raises_an_error(run: Run, fitted: Path, tmp_path: Path) -> None:
     with (fitted / "model.npz").open("ab") as file:
         file.write(b"x")
     status, _, err = run("apply", fitted, "two-levels", "-o", tmp_path / "out.csv")

@@ -1,4 +1,4 @@
-"""``manifoldseq fit``: the run directory, the table, and refusals of bad input."""
+"""``manifoldseq fit``: the run directory, the table, and errors for bad input."""
 
 import json
 import os
@@ -123,9 +123,7 @@ def test_labels_of_sequences_are_those_of_their_rows(run: Run, tmp_path: Path) -
         (("sign", "two-levels", "--sed", "1"), "No such option"),
     ],
 )
-def test_bad_input_is_refused_in_a_sentence(
-    run: Run, tmp_path: Path, arguments: tuple[str, ...], sentence: str
-) -> None:
+def test_bad_input_raises_an_error(run: Run, tmp_path: Path, arguments: tuple[str, ...], sentence: str) -> None:
     status, out, err = run("fit", *arguments, "-o", tmp_path / "run")
     assert status == 2 and out == ""
     assert sentence in err and "Traceback" not in err
@@ -253,7 +251,7 @@ def test_config_repeats_a_run_exactly(run: Run, tmp_path: Path, monkeypatch: pyt
         ("set = 3", "write a value of type dict"),
     ],
 )
-def test_wrong_config_is_a_sentence(run: Run, tmp_path: Path, text: str, sentence: str) -> None:
+def test_wrong_config_raises_an_error(run: Run, tmp_path: Path, text: str, sentence: str) -> None:
     (tmp_path / "run.toml").write_text(text)
     status, _, err = run("fit", "sign", "two-levels", "--config", tmp_path / "run.toml", "-o", tmp_path / "run")
     assert status == 2 and sentence in err and not (tmp_path / "run").exists()
@@ -294,7 +292,7 @@ def test_files_are_named_and_their_clock_is_no_channel(run: Run, tmp_path: Path)
         assert again.status == 0 and "2 channels" in again.out
 
 
-def test_sequences_with_gaps_are_refused_before_anything_is_written(run: Run, tmp_path: Path) -> None:
+def test_sequences_with_gaps_raise_an_error_before_anything_is_written(run: Run, tmp_path: Path) -> None:
     np.save(tmp_path / "x.npy", np.full((2, 3, 1), np.nan))
     status, _, err = run("fit", "sign", tmp_path / "x.npy", "-o", tmp_path / "run")
     assert status == 2 and "x.npy, 0, column 0, t = 0 is missing" in err and not (tmp_path / "run").exists()
@@ -403,7 +401,7 @@ def test_values_are_literals_or_strings(run: Run, tmp_path: Path, text: str, val
     assert json.loads((tmp_path / "run" / "run.json").read_text())["parameters"]["name"] == value
 
 
-def test_refused_input_leaves_an_earlier_run_and_no_folders(run: Run, tmp_path: Path) -> None:
+def test_rejected_input_leaves_an_earlier_run_and_no_folders(run: Run, tmp_path: Path) -> None:
     earlier = tmp_path / "earlier"
     earlier.mkdir()
     kept = {"run.json": '{"state": "failed", "traceback": "x"}', "run.toml": "seed = 1\n", "metrics.json": "{}"}
@@ -416,7 +414,7 @@ def test_refused_input_leaves_an_earlier_run_and_no_folders(run: Run, tmp_path: 
     assert not (tmp_path / "new").exists()
 
 
-def test_a_place_that_cannot_be_written_is_a_sentence(run: Run, tmp_path: Path) -> None:
+def test_a_place_that_cannot_be_written_raises_an_error(run: Run, tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     status, _, err = run("fit", "sign", "two-levels", "-o", str(tmp_path / "file" / "below"))
     assert status == 2 and "choose another with -o" in err and "Traceback" not in err
@@ -436,13 +434,13 @@ def test_resume_of_a_finished_run_asks_for_the_same_settings(run: Run, tmp_path:
     assert status == 2 and "other data or settings" in err
 
 
-def test_a_seed_that_numpy_refuses_is_refused_first(run: Run, tmp_path: Path) -> None:
+def test_a_seed_that_numpy_rejects_raises_an_error_first(run: Run, tmp_path: Path) -> None:
     status, _, err = run("fit", "sign", "two-levels", "--seed", str(2**32), "-o", str(tmp_path / "out"))
     assert status == 2 and "--seed" in err and not (tmp_path / "out").exists()
 
 
 @pytest.mark.parametrize("option", ["--config", "--labels", "data"])
-def test_a_pipe_is_refused_at_once(run: Run, tmp_path: Path, option: str) -> None:
+def test_a_pipe_raises_an_error_at_once(run: Run, tmp_path: Path, option: str) -> None:
     pipe = tmp_path / "pipe.npz"
     os.mkfifo(pipe)
     words = ("fit", "sign", pipe) if option == "data" else ("fit", "sign", "two-levels", option, pipe)

@@ -194,7 +194,7 @@ def test_names_of_a_table_give_all_rows_of_an_id_its_label(
         ("a\nb\n", "holds labels of shape (2,) for 6 sequences"),
     ],
 )
-def test_names_that_do_not_fit_are_a_sentence(run: Run, folder: Path, text: str, sentence: str) -> None:
+def test_names_that_do_not_fit_raise_an_error(run: Run, folder: Path, text: str, sentence: str) -> None:
     (folder.parent / "labels.txt").write_text(text)
     run_dir = folder.parent / "run"
     status, out, err = run("fit", "statistics-kmeans", folder, "--labels", folder.parent / "labels.txt", "-o", run_dir)

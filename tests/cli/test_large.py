@@ -46,7 +46,7 @@ def test_what_would_be_converted_is_read(tmp_path: Path, rows: np.ndarray, kind:
     assert not on_disk(x) and x.flags.c_contiguous and np.array_equal(x, rows)
 
 
-def test_a_file_that_is_cut_off_is_refused(tmp_path: Path, rows: np.ndarray) -> None:
+def test_a_file_that_is_cut_off_raises_an_error(tmp_path: Path, rows: np.ndarray) -> None:
     np.save(tmp_path / "x.npy", rows)
     whole = (tmp_path / "x.npy").read_bytes()
     (tmp_path / "x.npy").write_bytes(whole[:-100])

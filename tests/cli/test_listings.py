@@ -37,12 +37,12 @@ def test_core_records_come_from_the_core(run: Run) -> None:
     assert len({line.index("manifoldseq") for line in lines[1:]}) == 1
 
 
-def test_unknown_command_is_a_sentence(run: Run) -> None:
+def test_unknown_command_raises_an_error(run: Run) -> None:
     status, _, err = run("plugin")
     assert status == 2 and "unknown command 'plugin': did you mean 'plugins'?" in err
 
 
-def test_check_of_an_unknown_package_is_a_sentence(run: Run) -> None:
+def test_check_of_an_unknown_package_raises_an_error(run: Run) -> None:
     status, _, err = run("check", "no_such_package")
     assert status == 2 and "no plugin is registered by package 'no_such_package'" in err
 

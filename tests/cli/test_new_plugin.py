@@ -98,7 +98,7 @@ def test_what_the_page_deletes_for_a_kernel_leaves_a_plugin(run: Run, tmp_path: 
         ("numpy", "is a name that Python or an installed package has already"),
     ],
 )
-def test_wrong_names_are_refused(run: Run, tmp_path: Path, name: str, sentence: str) -> None:
+def test_wrong_names_raise_an_error(run: Run, tmp_path: Path, name: str, sentence: str) -> None:
     status, _, err = run("new-plugin", name, "-o", tmp_path / "new")
     assert status == 2 and sentence in err and not (tmp_path / "new").exists()
 

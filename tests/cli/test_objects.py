@@ -209,7 +209,7 @@ def test_a_run_is_resumed_with_the_same_settings_of_objects_only(objects: Run) -
         ("walker.pull", "--set 'walker.pull' has no '='"),
     ],
 )
-def test_an_unknown_setting_is_a_sentence(objects: Run, setting: str, sentence: str) -> None:
+def test_an_unknown_setting_raises_an_error(objects: Run, setting: str, sentence: str) -> None:
     status, out, err = objects("fit", "levels", "two-levels", "--set", setting, "-o", "run")
     assert (status, out) == (2, "") and sentence in err and not Path("run").exists()
 

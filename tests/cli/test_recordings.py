@@ -165,7 +165,7 @@ LABELS: dict[str, tuple[str, str]] = {
 
 
 @pytest.mark.parametrize("case", LABELS)
-def test_labels_that_do_not_fit_get_one_sentence(run: Run, tmp_path: Path, case: str) -> None:
+def test_labels_that_do_not_fit_raise_an_error(run: Run, tmp_path: Path, case: str) -> None:
     for name in "abc":
         (tmp_path / f"{name}.csv").write_text("x,y\n1,2\n3,4\n")
     text, sentence = LABELS[case]
@@ -203,7 +203,7 @@ def test_lists_and_numbers_on_the_command_line(run: Run, tmp_path: Path) -> None
     assert status == 0 and "6 sequences of 20 steps, 2 channels" in out, err
 
 
-def test_labels_in_two_places_are_refused(tmp_path: Path) -> None:
+def test_labels_in_two_places_raise_an_error(tmp_path: Path) -> None:
     data = write("subfolders", tmp_path)
     (data / "labels.csv").write_text("S01_trial1,slow\n")
     with pytest.raises(ms.storage.ReadError, match="is next to subfolders, whose names are labels"):
@@ -219,7 +219,7 @@ def test_interpolation_is_that_of_numpy_and_says_what_it_cannot() -> None:
         ms.storage.interpolate(empty)
 
 
-def test_unknown_ways_with_missing_values_are_a_sentence(tmp_path: Path) -> None:
+def test_unknown_ways_with_missing_values_raise_an_error(tmp_path: Path) -> None:
     with pytest.raises(ms.storage.ReadError, match="missing is 'mean': choose 'keep' or 'linear'"):
         ms.storage.read(tmp_path, missing="mean")
 

@@ -46,6 +46,6 @@ def test_report_command_for_one_and_for_several(run: Run, folder: Path, tmp_path
     assert page.count("Objective against iteration</h3>") == 1
 
 
-def test_what_is_no_run_is_refused(run: Run, tmp_path: Path) -> None:
+def test_what_is_no_run_raises_an_error(run: Run, tmp_path: Path) -> None:
     status, _, err = run("report", tmp_path)
     assert status == 2 and "is not a run directory" in err

@@ -63,6 +63,6 @@ def test_listing(run: Run, registered: Run) -> None:
         (("figure-2", "--data", "."), "takes no --data"),
     ],
 )
-def test_bad_input_is_a_sentence(registered: Run, arguments: tuple[str, ...], sentence: str) -> None:
+def test_bad_input_raises_an_error(registered: Run, arguments: tuple[str, ...], sentence: str) -> None:
     status, out, err = registered("reproduce", *arguments)
     assert (status, out) == (2, "") and sentence in err

@@ -74,7 +74,7 @@ def test_unfinished_run_is_not_started_over(run: Run, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("more", [("--set", "pull=0.25"), ("--seed", "1"), ("--labels", "labels.npy")])
-def test_other_settings_are_refused_and_leave_the_run_as_it_was(
+def test_other_settings_raise_an_error_and_leave_the_run_as_it_was(
     run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, more: tuple[str, ...]
 ) -> None:
     monkeypatch.chdir(tmp_path)

@@ -146,7 +146,7 @@ def test_registered_model_and_its_repetition(run: Run, tmp_path: Path, monkeypat
         (("BROKEN:x",), "cannot be run: ZeroDivisionError"),
     ],
 )
-def test_bad_input_is_refused_in_a_sentence(
+def test_bad_input_raises_an_error(
     run: Run, mine: Path, tmp_path: Path, arguments: tuple[str, ...], sentence: str
 ) -> None:
     (tmp_path / "broken.py").write_text("1 / 0")

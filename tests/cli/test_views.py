@@ -183,7 +183,7 @@ def test_rows_that_a_file_does_not_have_are_missing_where_that_is_taken(
     status, _, err = run(*fit, "-o", files / "run")
     assert status == 2 and not (files / "run").exists()
     assert f"fewer.csv does not have '{numerals.ids[3]}' and 2 more ids of {files / 'kar.csv'}" in err
-    assert "which mixture-pcca does not take so: use --set missing=em, or fill it, or leave the row out" in err
+    assert "which mixture-pcca does not accept: use --set missing=em, or fill it, or leave the row out" in err
     status, out, err = run(*fit, "--set", "missing=em", "-o", files / "run")
     assert (status, err) == (0, "") and "117 ids in both files" in out and "and 2 more ids: missing" in out
     holes = numerals.zer.copy()

@@ -1,4 +1,4 @@
-"""Alternating: block coordinate descent, expectation–maximization, inner solvers, order, refusals."""
+"""Alternating: block coordinate descent, expectation–maximization, inner solvers, order, errors."""
 
 from __future__ import annotations
 
@@ -207,7 +207,7 @@ def test_a_frozen_factor_stays_and_the_others_are_solved_for() -> None:
     assert result.success and result.fun == pytest.approx(whole.fun, abs=1e-9)
 
 
-def refusals() -> dict[str, tuple[Any, str]]:
+def errors() -> dict[str, tuple[Any, str]]:
     def run(solver: Any, names: tuple[str, ...] = ("U", "s"), **more: Any) -> Any:
         def go() -> None:
             problem, x0 = low_rank(*names, **more)
@@ -235,9 +235,9 @@ def refusals() -> dict[str, tuple[Any, str]]:
     }
 
 
-@pytest.mark.parametrize("case", refusals())
-def test_refusals(case: str) -> None:
-    go, message = refusals()[case]
+@pytest.mark.parametrize("case", errors())
+def test_errors(case: str) -> None:
+    go, message = errors()[case]
     with pytest.raises(ValueError, match=message):
         go()
 

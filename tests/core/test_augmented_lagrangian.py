@@ -314,7 +314,7 @@ def test_float32() -> None:
     np.testing.assert_allclose(result.x, reference.x, atol=1e-2)
 
 
-def test_other_solvers_refuse_constraints_and_name_one_that_takes_them() -> None:
+def test_other_solvers_reject_constraints_and_name_one_that_takes_them() -> None:
     problem, x0 = disk()
     for solver in ("lbfgs", "pgd", LBFGS(memory=3)):
         with pytest.raises(ValueError, match=r"takes no constraints: use .*'augmented-lagrangian'"):
@@ -376,7 +376,7 @@ def test_options_are_checked(options: dict[str, Any], sentence: str) -> None:
         ms.minimize(problem, x0, solver=SOLVER, options=options)
 
 
-def test_an_inner_solver_that_lacks_something_is_refused() -> None:
+def test_an_inner_solver_that_lacks_something_raises_an_error() -> None:
     problem, x0 = disk()
     with pytest.raises(ValueError, match=r"the inner solver SGD needs terms.*choose another inner_solver"):
         ms.minimize(problem, x0, solver=SOLVER, options={"inner_solver": "sgd"})

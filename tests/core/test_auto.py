@@ -1,4 +1,4 @@
-"""The solver that `minimize` takes by itself, and objectives with Riemannian derivatives."""
+"""The solver that `minimize` chooses, and objectives with Riemannian derivatives."""
 
 from __future__ import annotations
 
@@ -158,7 +158,7 @@ def test_riemannian_constraints_and_pymanopt() -> None:
         ms.Problem.from_pymanopt(theirs)
 
 
-def test_riemannian_derivatives_are_refused_where_they_mean_nothing() -> None:
+def test_riemannian_derivatives_raise_an_error_where_they_mean_nothing() -> None:
     with pytest.raises(TypeError, match="Riemannian derivatives alone"):
         ms.objective(cubic, lambda x: x, riemannian_gradient=lambda x: x)
     with pytest.raises(TypeError, match="Riemannian derivatives alone"):

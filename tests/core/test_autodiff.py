@@ -159,7 +159,7 @@ def test_one_entry_in_an_array_is_a_number(backend: str) -> None:
     ],
 )
 @pytest.mark.filterwarnings("ignore:Converting a tensor with requires_grad")
-def test_costs_that_cannot_be_differentiated_get_a_sentence(backend: str, cost: Any, sentence: str) -> None:
+def test_costs_that_cannot_be_differentiated_raise_an_error(backend: str, cost: Any, sentence: str) -> None:
     library(backend)
     f = ms.objective(cost, backend=backend)
     with pytest.raises(TypeError, match=sentence) as caught:
@@ -168,7 +168,7 @@ def test_costs_that_cannot_be_differentiated_get_a_sentence(backend: str, cost: 
 
 
 @pytest.mark.slow
-def test_a_torch_cost_that_leaves_torch_gets_a_sentence() -> None:
+def test_a_torch_cost_that_leaves_torch_raises_an_error() -> None:
     library("torch")
     f = ms.objective(lambda x: (x.detach() ** 2).sum(), backend="torch")
     with pytest.raises(TypeError, match=r"does not depend on the point\): write it with torch functions"):
@@ -176,7 +176,7 @@ def test_a_torch_cost_that_leaves_torch_gets_a_sentence() -> None:
 
 
 @pytest.mark.slow
-def test_an_assignment_into_a_jax_point_gets_a_sentence() -> None:
+def test_an_assignment_into_a_jax_point_raises_an_error() -> None:
     library("jax")
 
     def cost(x: Any) -> Any:
@@ -308,7 +308,7 @@ def test_torch_computes_in_its_own_dtype_and_device() -> None:
     assert seen == [(lib.np.float32, "cpu")]
 
 
-def test_what_does_not_fit_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_does_not_fit_raises_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(ValueError, match="unknown backend 'tensorflow': choose one of 'autograd', 'jax', 'torch'"):
         ms.objective(cubes, backend="tensorflow")
     with pytest.raises(ValueError, match="device='cuda' goes with backend=\"torch\", not with 'autograd'"):

@@ -228,7 +228,7 @@ def test_errors_are_drawn_with_the_slope_that_they_must_reach() -> None:
         Report("thing", ()).plot()
 
 
-def test_what_cannot_be_checked_is_refused_in_a_sentence() -> None:
+def test_what_cannot_be_checked_raises_an_error() -> None:
     plain = Objective(lambda x: 0.0)
     with pytest.raises(ValueError, match="has no value_and_gradient"):
         testing.check_gradient((Euclidean(2), plain))

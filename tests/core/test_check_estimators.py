@@ -135,7 +135,7 @@ def test_a_right_sequence_estimator_passes() -> None:
         (Irreproducible, "two fits from one random_state"),
         (SetsParameter, "fit replaced the parameters ['random_state']"),
         (AnswersUnfitted, "predict answered"),
-        (AcceptsAnything, "refuses NaN: fit accepted it"),
+        (AcceptsAnything, "raises ValueError for NaN: fit accepted it"),
         (OneRowTooMany, "transform gave 4 rows for 3 sequences"),
         (DependsOnOthers, "transform of a sequence depends on the others"),
         (NoFeatures, "n_features_in_ is 1, the data have 6"),
@@ -192,7 +192,7 @@ class Lax(Correlation):
 def test_multiview_estimators() -> None:
     testing.check_multiview_estimator(Correlation).raise_for_failure()
     report = testing.check_multiview_estimator(Lax())
-    failing(report, "fit([X, Y]) learns something else", "fit refuses NaN")
+    failing(report, "fit([X, Y]) learns something else", "fit raises ValueError for NaN")
     with pytest.raises(ValueError, match="at least two views"):
         testing.check_multiview_estimator(Correlation, [np.ones((3, 2))])
 

@@ -1,4 +1,4 @@
-"""The checker of manifolds must fail on wrong ones: each operation broken by itself, on each kind of geometry."""
+"""The checker of manifolds must fail on wrong ones: each operation broken separately, on each kind of geometry."""
 
 from __future__ import annotations
 

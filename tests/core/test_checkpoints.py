@@ -134,7 +134,7 @@ def test_pickled_arrays_are_not_loaded(tmp_path: Path) -> None:
         Checkpoint(tmp_path).load()
 
 
-def test_another_fingerprint_or_format_is_refused(tmp_path: Path) -> None:
+def test_another_fingerprint_or_format_raises_an_error(tmp_path: Path) -> None:
     path = save(tmp_path, 1, fingerprint="a")
     for other in ("b", None):
         with pytest.raises(CheckpointError, match="belongs to other data"):

@@ -269,7 +269,7 @@ def test_a_checkpoint_knows_the_threads_of_its_loop(tmp_path: Path, n: int, thre
             run(6, resume=True)
 
 
-def test_missing_extra_is_one_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_extra_raises_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "distributed", None)
     with (
         pytest.raises(ImportError, match=r"run `pip install 'manifoldseq\[dask\]'`"),

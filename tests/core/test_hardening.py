@@ -48,7 +48,7 @@ def test_a_start_that_is_not_finite_is_no_success(cost: Any, gradient: Any) -> N
         {"options": {"memory": 3}},
     ],
 )
-def test_resume_refuses_another_problem_or_solver(other: dict[str, Any], tmp_path: Path) -> None:
+def test_resume_rejects_another_problem_or_solver(other: dict[str, Any], tmp_path: Path) -> None:
     given = {"problem": SQUARE, "x0": np.ones(2), "checkpoint": tmp_path}
     ms.minimize(**given, stop=ms.MaxIterations(1))
     assert ms.minimize(**given, resume=True).success
@@ -83,7 +83,7 @@ def test_arrays_of_the_objective_stay_its_own() -> None:
         ("new", {"fingerprint": b"x"}, "give a string, or None"),
     ],
 )
-def test_a_checkpoint_that_cannot_be_is_refused_before_the_run(
+def test_a_checkpoint_that_cannot_be_raises_an_error_before_the_run(
     directory: str, more: dict[str, Any], sentence: str, tmp_path: Path
 ) -> None:
     (tmp_path / "a file").write_text("")
@@ -144,7 +144,7 @@ def test_an_interrupt_in_one_start_ends_and_marks_them_all() -> None:
         ({"options": [1]}, TypeError, "pass a dict"),
     ],
 )
-def test_arguments_get_a_sentence(arguments: dict[str, Any], error: type[Exception], sentence: str) -> None:
+def test_arguments_raise_an_error(arguments: dict[str, Any], error: type[Exception], sentence: str) -> None:
     with pytest.raises(error, match=sentence):
         ms.minimize(SQUARE, np.ones(2), **arguments)
 
@@ -161,7 +161,7 @@ def test_arguments_get_a_sentence(arguments: dict[str, Any], error: type[Excepti
         (lambda: BoundedDiagonal(3, "a"), "bound must be a positive number"),  # type: ignore[arg-type]
     ],
 )
-def test_options_get_a_sentence(make: Any, sentence: str) -> None:
+def test_options_raise_an_error(make: Any, sentence: str) -> None:
     with pytest.raises(ValueError, match=sentence):
         make()
 
@@ -187,7 +187,7 @@ def test_what_a_gradient_may_be(fused: Any, sentence: str) -> None:
         ms.minimize(ms.Problem(Euclidean(2), ms.objective(value_and_gradient=fused)), np.ones(2))
 
 
-def test_a_misspelt_retraction_is_refused_on_products_too() -> None:
+def test_a_misspelt_retraction_raises_an_error_on_products_too() -> None:
     manifold = CanonicalLDS(5, 2)
     x = manifold.random_point(np.random.default_rng(0))
     with pytest.raises(ValueError, match="no retraction 'caylay'"):
@@ -195,7 +195,7 @@ def test_a_misspelt_retraction_is_refused_on_products_too() -> None:
     assert "cayley" in manifold.retractions
 
 
-def test_a_step_that_returns_no_measures_is_refused() -> None:
+def test_a_step_that_returns_no_measures_raises_an_error() -> None:
     with pytest.raises(TypeError, match="must return"):
         ms.iterate(lambda state: state, {"x": np.ones(2)}, stop=ms.MaxIterations(2))  # type: ignore[arg-type, return-value]
     with pytest.raises(ValueError, match="repeats one of"):

@@ -310,7 +310,7 @@ def test_another_number_of_blas_threads_is_warned_about(tmp_path: Path, monkeypa
         run(5, checkpoint=tmp_path, resume=True)
 
 
-def test_a_run_of_another_fingerprint_is_refused(tmp_path: Path) -> None:
+def test_a_run_of_another_fingerprint_raises_an_error(tmp_path: Path) -> None:
     run(3, checkpoint=Checkpoint(tmp_path, fingerprint="these data"))
     with pytest.raises(CheckpointError, match="belongs to other data or settings"):
         run(3, checkpoint=Checkpoint(tmp_path, fingerprint="other data"), resume=True)

@@ -76,7 +76,7 @@ def test_polar_of_a_rank_deficient_matrix_is_orthonormal(M: np.ndarray) -> None:
     np.testing.assert_allclose(P.T @ P, np.eye(2), atol=1e-12)
 
 
-def test_polar_refuses_a_wide_matrix() -> None:
+def test_polar_rejects_a_wide_matrix() -> None:
     with pytest.raises(ValueError, match=r"shape \(2, 3\) of dtype"):
         polar(np.ones((2, 3)))
 

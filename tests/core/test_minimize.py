@@ -1,4 +1,4 @@
-"""Solver × problem, starts, refusals and what a Result says."""
+"""Solver × problem, starts, errors and the message of a Result."""
 
 from __future__ import annotations
 
@@ -457,6 +457,6 @@ def test_a_point_that_drifted_is_projected_at_the_end() -> None:
         (lambda: GD(max_trials=0), "GD: max_trials=0 is not valid: pass a whole number"),
     ],
 )
-def test_options_out_of_range_are_refused(made: Any, sentence: str) -> None:
+def test_options_out_of_range_raise_an_error(made: Any, sentence: str) -> None:
     with pytest.raises(ValueError, match=sentence):
         made()

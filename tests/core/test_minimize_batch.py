@@ -1,4 +1,4 @@
-"""Many problems at once: each as by itself, with its own steps, its own end, and the loop's promises."""
+"""Many problems at once: each as alone, with its own steps and stop, and the guarantees of the loop."""
 
 from __future__ import annotations
 
@@ -441,7 +441,7 @@ def test_interrupted_anywhere_and_resumed_bit_for_bit(error: type[BaseException]
             np.testing.assert_array_equal(getattr(resumed, name), getattr(whole, name))
 
 
-def test_resume_refuses_other_problems(tmp_path: Path) -> None:
+def test_resume_rejects_other_problems(tmp_path: Path) -> None:
     problem, _ = procrustes(8)
     ms.minimize_batch(problem, n_problems=8, seed=0, stop=ms.MaxIterations(2), checkpoint=tmp_path)
     others: list[dict[str, Any]] = [

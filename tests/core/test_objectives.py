@@ -96,7 +96,7 @@ def test_autograd_keeps_the_dtype_of_the_point() -> None:
         lambda x: np.linalg.norm(np.asarray(x, dtype=float)),
     ],
 )
-def test_costs_that_autograd_cannot_follow_get_a_sentence(cost: Any) -> None:
+def test_costs_that_autograd_cannot_follow_raise_an_error(cost: Any) -> None:
     f = ms.objective(cost)
     with pytest.raises(TypeError, match=r"without float\(\), .item\(\) or in-place assignment, or give its gradient"):
         f.value_and_gradient(np.ones(3))  # type: ignore[misc]

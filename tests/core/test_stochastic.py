@@ -349,7 +349,7 @@ def test_solvers_pass_their_checker(solver: Any) -> None:
 
 
 @pytest.mark.parametrize("solver", ["sgd", "adam"])
-def test_an_objective_without_terms_is_refused(solver: str) -> None:
+def test_an_objective_without_terms_raises_an_error(solver: str) -> None:
     problem = ms.Problem(Euclidean(2), ms.objective(lambda x: float(x @ x), lambda x: 2 * x))
     with pytest.raises(ValueError, match=r"needs terms, which the objective lacks: .* solvers that would do: .*lbfgs"):
         ms.minimize(problem, solver=solver)
@@ -369,7 +369,7 @@ def test_an_objective_without_terms_is_refused(solver: str) -> None:
         ("adam", {"seed": 0.5}, "Adam: seed=0.5 is not valid: pass a whole number of at least 0"),
     ],
 )
-def test_wrong_options_are_refused(solver: str, options: dict[str, Any], message: str) -> None:
+def test_wrong_options_raise_an_error(solver: str, options: dict[str, Any], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         ms.get_solver(solver, **options)
 

@@ -412,7 +412,7 @@ def group(make: Any = RiemannianSGD, **settings: Any) -> Any:
     ],
     fast=8,
 )
-def test_bad_input_is_one_sentence(make: Any, words: str) -> None:
+def test_bad_input_raises_an_error(make: Any, words: str) -> None:
     with pytest.raises(ValueError, match=words) as caught:
         make()
     assert "\n" not in str(caught.value)

@@ -218,7 +218,7 @@ def test_passes_its_checker(hessian: str) -> None:
         ({"max_inner": 0}, "max_inner=0 is not valid: pass a whole number"),
     ],
 )
-def test_wrong_options_are_refused(options: dict[str, Any], message: str) -> None:
+def test_wrong_options_raise_an_error(options: dict[str, Any], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         ms.get_solver("tr", **options)
 

@@ -290,7 +290,7 @@ def test_a_solver_that_needs_more_names_those_that_do_not(solver: str, lacking: 
 
 @parametrize("solver", SOLVERS, fast=2)
 @pytest.mark.parametrize("bad", [None, 1j, "3", np.ones(2)])
-def test_every_solver_refuses_values_that_are_no_number(solver: str, bad: Any) -> None:
+def test_every_solver_rejects_values_that_are_no_number(solver: str, bad: Any) -> None:
     fused = ms.objective(value_and_gradient=lambda x: (bad, x))
     f = replace(fused, terms=FiniteTerms(4, lambda i: fused), updates=ABLE.updates)
     with pytest.raises(TypeError, match="must return one real number"):

@@ -73,7 +73,7 @@ def test_every_solver_does_without_one(solver: str, name: str) -> None:
     assert result.success and result.fun == pytest.approx(best, abs=1e-7)
 
 
-def test_what_needs_one_says_so_in_a_sentence() -> None:
+def test_what_needs_one_says_so_with_one_message() -> None:
     manifold, objective, _ = MANIFOLDS["product"]
     problem = ms.Problem(manifold, objective)
     with pytest.raises(

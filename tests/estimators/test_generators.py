@@ -101,7 +101,7 @@ def spawned(rng: np.random.Generator) -> np.random.Generator:
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore")  # a few data and two iterations: nothing converges
 @pytest.mark.parametrize("name", SMALL)
-def test_estimators_refuse_another_generator(name: str, tmp_path: Path) -> None:
+def test_estimators_reject_another_generator(name: str, tmp_path: Path) -> None:
     if find_spec(NEEDS.get(name, "numpy")) is None:
         pytest.skip(f"{NEEDS[name]} is not installed")
     fit(name, np.random.default_rng(0), tmp_path)
@@ -132,7 +132,7 @@ def batch(**options: Any) -> Any:
 
 
 @pytest.mark.parametrize("run", [single, batch])
-def test_minimize_refuses_another_generator(run: Callable[..., Any], tmp_path: Path) -> None:
+def test_minimize_rejects_another_generator(run: Callable[..., Any], tmp_path: Path) -> None:
     for _ in range(2):
         run(seed=np.random.default_rng(0), checkpoint=tmp_path, resume=True)
     for name, other in OTHERS.items():

@@ -115,7 +115,7 @@ def test_it_is_an_estimator_of_scikit_learn() -> None:
         ({"kernel__n_steps": 0}, "n_steps=0 is not valid"),
     ],
 )
-def test_names_that_are_not_known_are_refused(params: dict[str, Any], sentence: str) -> None:
+def test_names_that_are_not_known_raise_an_error(params: dict[str, Any], sentence: str) -> None:
     whole = Whole()
     before = whole.get_params()
     with pytest.raises(ValueError) as caught:

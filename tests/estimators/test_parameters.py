@@ -39,7 +39,7 @@ INVALID: list[tuple[Any, Any, tuple[Any, ...], str]] = [
 
 
 @parametrize(("check", "value", "limits", "sentence"), INVALID, fast=8)
-def test_an_invalid_value_is_one_sentence(check: Any, value: Any, limits: tuple[Any, ...], sentence: str) -> None:
+def test_an_invalid_value_raises_an_error(check: Any, value: Any, limits: tuple[Any, ...], sentence: str) -> None:
     with pytest.raises(ValueError) as caught:
         check("n", value, *limits)
     assert sentence in str(caught.value) and str(caught.value).startswith("n=")

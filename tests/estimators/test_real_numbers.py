@@ -1,4 +1,4 @@
-"""Every registered estimator refuses what is not an array of real numbers, in every method, with one sentence."""
+"""Every method of every registered estimator raises the same error for anything but an array of real numbers."""
 
 import inspect
 from decimal import Decimal
@@ -85,7 +85,7 @@ def fitted(name):
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("bad", BAD)
 @pytest.mark.parametrize("name", RECORDS)
-def test_every_estimator_refuses_it_with_one_sentence(name, bad):
+def test_every_estimator_rejects_it_with_one_message(name, bad):
     kind = RECORDS[name].input
     for where in (0, 1) if kind in ("views", "bags") else (0,):
         given = arguments(kind, BAD[bad], where)
@@ -126,7 +126,7 @@ def test_numbers_stored_as_objects_are_numbers(name):
         pytest.param("hope-stack", marks=needs("hope")),
     ],
 )
-def test_masked_labels_are_refused(name):
+def test_masked_labels_raise_an_error(name):
     kind, estimator = RECORDS[name].input, made(name)
     y = np.ma.masked_equal(labels(estimator, kind)["y"], 2)
     with pytest.raises(ValueError, match=f"y has masked values: remove or fill them; {SENTENCE}"):
@@ -134,7 +134,7 @@ def test_masked_labels_are_refused(name):
 
 
 @needs("hope")
-def test_masked_weights_are_refused():
+def test_masked_weights_raise_an_error():
     with pytest.raises(ValueError, match=f"sample_weight has masked values: remove or fill them; {SENTENCE}"):
         made("hope").fit(*arguments("samples"), sample_weight=np.ma.masked_equal(np.arange(150.0), 3))
 

@@ -106,7 +106,7 @@ def test_the_cure_for_a_long_table_works():
 
 
 @parametrize("case", BAD, fast=6)
-def test_bad_input_gets_one_sentence(case):
+def test_bad_input_raises_an_error(case):
     X, sentence = BAD[case]
     with pytest.raises(ValueError) as caught:
         check_sequences(X)
@@ -153,6 +153,6 @@ def test_random_generator():
 
 
 @pytest.mark.parametrize("bad", [-1, 1.5, "seed", True, [1]])
-def test_random_generator_refuses(bad):
+def test_random_generator_rejects(bad):
     with pytest.raises(ValueError, match="is not a seed: pass a non-negative int"):
         random_generator(bad)

@@ -495,7 +495,7 @@ def test_chance_is_the_largest_class_and_shuffled_clusters() -> None:
         (np.zeros(90, dtype=complex), "labels have the type complex128"),
     ],
 )
-def test_labels_that_are_none_are_a_sentence(labels: Any, sentence: str) -> None:
+def test_labels_that_are_none_raise_an_error(labels: Any, sentence: str) -> None:
     X, _ = rows()
     with pytest.raises(ValueError, match=sentence):
         evaluate(KMeans(3, n_init=1, random_state=0).fit(X), X, labels, input="samples")

@@ -1,4 +1,4 @@
-"""`HierarchicalSequenceEncoder`: places on the path against exhaustive geometry, growth, storage, refused input."""
+"""`HierarchicalSequenceEncoder`: places on the path against exhaustive geometry, growth, storage, invalid input."""
 
 import io
 import pickle
@@ -235,7 +235,7 @@ def test_the_end_of_a_way_that_grows_frame_by_frame_is_that_of_one_portion(setti
     assert parts.storage_report().parts["growth"] == 2 * 4 * 32
 
 
-def test_a_truncated_file_is_refused(walk, tmp_path):
+def test_a_truncated_file_raises_an_error(walk, tmp_path):
     ms.storage.save_model(HierarchicalSequenceEncoder(20).fit(walk), tmp_path)
     file = tmp_path / "model.npz"
     file.write_bytes(file.read_bytes()[:-100])
@@ -266,7 +266,7 @@ def test_growth_appends_the_codes_of_the_new_segments(walk):
 
 
 @pytest.mark.parametrize("settings", [{"subspace": "per-node"}, {"summary": "key"}])
-def test_growth_that_is_not_possible_is_refused(walk, settings):
+def test_growth_that_is_not_possible_raises_an_error(walk, settings):
     encoder = HierarchicalSequenceEncoder(20, **settings).fit(walk)
     with pytest.raises(ValueError, match="fit all frames again"):
         encoder.partial_fit(walk)
@@ -308,7 +308,7 @@ def test_frames_of_any_usual_size(walk, scale):
     np.testing.assert_allclose(found, plain.predict(walk[::50]), atol=1)
 
 
-def test_a_refused_refit_leaves_the_encoder_as_it_was(walk):
+def test_a_rejected_refit_leaves_the_encoder_as_it_was(walk):
     encoder = HierarchicalSequenceEncoder(20, n_components=8).fit(walk)
     before = encoder.query(walk[::50])
     with pytest.raises(ValueError, match="256 centroids"):
@@ -374,12 +374,12 @@ def test_product_quantization():
      ({"bits": 2.0}, "bits=2.0"), ({"branching": True}, "branching=True"),
      ({"branching": 3001, "levels": 1}, "X has 3000 frames, fewer than branching=3001")], fast=6,
 )  # fmt: skip
-def test_settings_that_do_not_fit_are_refused(walk, settings, sentence):
+def test_settings_that_do_not_fit_raise_an_error(walk, settings, sentence):
     with pytest.raises(ValueError, match=sentence):
         HierarchicalSequenceEncoder(**{"segment_length": 20, **settings}).fit(walk)
 
 
-def test_frames_that_do_not_fit_are_refused(walk):
+def test_frames_that_do_not_fit_raise_an_error(walk):
     encoder = HierarchicalSequenceEncoder(20).fit(walk)
     broken = walk[:400].copy()
     broken[13, 5] = np.nan
@@ -421,7 +421,7 @@ def test_frames_that_do_not_fit_are_refused(walk):
         encoder.decode([3000])
     with pytest.raises(ValueError, match="between 0 and 2999"):
         encoder.decode("last")
-    assert encoder.n_frames_ == 3000, "a refused portion leaves no trace"
+    assert encoder.n_frames_ == 3000, "a portion that raises an error has no effect"
 
 
 def drifting(seed):

@@ -181,7 +181,7 @@ def test_no_speed_is_beyond_the_whole_sequence(method):
      ({"speed": 1.0}, "least and the largest"), ({"speed": (0, np.nan)}, "least and the largest"),
      ({"speed": "fast"}, "speed='fast' is not valid")],
 )  # fmt: skip
-def test_refused(settings, sentence):
+def test_rejected(settings, sentence):
     X = long_path(400, 4)
     encoder = HierarchicalSequenceEncoder(20).fit(X)
     with pytest.raises(ValueError, match=sentence):

@@ -79,11 +79,11 @@ def test_solving_on_the_command_line(tmp_path, capsys):
 def test_without_a_network_one_sentence_says_where_the_railway_may_lie(tmp_path, monkeypatch):
     from manifoldseq_hierarchical._nordland import fetched
 
-    def refused(*_, **__):
+    def fails(*_, **__):
         raise OSError("HTTPSConnectionPool(host=...): Max retries exceeded")
 
     stand_in = type(sys)("pooch")
-    stand_in.retrieve = refused
+    stand_in.retrieve = fails
     monkeypatch.setitem(sys.modules, "pooch", stand_in)
     with pytest.raises(OSError, match=r"spring-1-100-35601.mat could not be fetched from .*MANIFOLDSEQ_DATA name a"):
         fetched(cache=tmp_path)

@@ -256,7 +256,7 @@ BAD = {
 
 
 @parametrize("case", BAD, fast=8)
-def test_bad_input_is_refused_with_a_sentence(case):
+def test_bad_input_raises_an_error(case):
     data, params, words = BAD[case]
     with pytest.raises(ValueError, match=words):
         build(data, **params)

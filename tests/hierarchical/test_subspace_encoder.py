@@ -1,4 +1,4 @@
-"""`SubspaceEncoder`: conventions, segments, codes, streams, memory-mapped files, and input that is refused."""
+"""`SubspaceEncoder`: conventions, segments, codes, streams, memory-mapped files, and invalid input."""
 
 import pickle
 
@@ -206,7 +206,7 @@ BAD = {
 
 
 @parametrize("case", BAD, fast=8)
-def test_bad_input_is_refused_with_a_sentence(case):
+def test_bad_input_raises_an_error(case):
     action, words = BAD[case]
     with pytest.raises(ValueError, match=words):
         action()

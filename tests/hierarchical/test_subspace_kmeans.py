@@ -1,4 +1,4 @@
-"""`SubspaceKMeans`: conventions, descent, Lloyd's k-means and tied mixtures as special cases, starts, refusals."""
+"""`SubspaceKMeans`: conventions, descent, Lloyd's k-means and tied mixtures as special cases, starts, errors."""
 
 import warnings
 from functools import partial
@@ -321,7 +321,7 @@ BAD = {
 
 
 @parametrize("case", BAD, fast=6)
-def test_bad_input_is_refused_with_a_sentence(case):
+def test_bad_input_raises_an_error(case):
     action, words = BAD[case]
     with warnings.catch_warnings(), pytest.raises(ValueError, match=words):
         warnings.simplefilter("error")

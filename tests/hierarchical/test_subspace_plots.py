@@ -50,7 +50,7 @@ def test_one_coordinate_and_many_classes(ax):
     assert ax.get_legend() is None
 
 
-def test_what_they_refuse():
+def test_what_they_reject():
     X, y = frames()
     with pytest.raises(ValueError, match="ndarray is not a fitted SubspaceEncoder"):
         plot_gain(X)

@@ -40,7 +40,7 @@ def test_directions_do_not_depend_on_the_unit(name, dtype, scale):
     ],
     ids=["constant", "zero", "huge", "huge float32"],
 )
-def test_gaussians_refuse_what_has_no_variance(family, rows, words):
+def test_gaussians_reject_what_has_no_variance(family, rows, words):
     with pytest.raises(ValueError, match=words) as caught:
         HOPE(2, n_latent=3, family=family, random_state=0).fit(rows)
     assert "\n" not in str(caught.value)
@@ -70,7 +70,7 @@ def test_smallest_and_largest_sizes(family, M, K):
         ({"solver": "lbfgs", "solver_options": 3}, "solver_options=3 is not valid: pass a dict"),
     ],
 )
-def test_settings_that_make_no_sense_are_refused(settings, words):
+def test_settings_that_make_no_sense_raise_an_error(settings, words):
     with pytest.raises(ValueError, match=words):
         HOPE(2, n_latent=3, max_iter=2, random_state=0, **settings).fit(X)
 

@@ -184,7 +184,7 @@ def test_derivative_of_the_normalizer_is_minus_the_ratio():
         (concentration, (2.5, 0.5), "M=2.5 is not valid"),
     ],
 )
-def test_what_is_outside_is_refused(function, arguments, said):
+def test_what_is_outside_raises_an_error(function, arguments, said):
     with pytest.raises(ValueError, match=said):
         function(*arguments)
 

@@ -206,7 +206,7 @@ def test_blank_images_and_flat_patches_give_zeros():
 @pytest.mark.parametrize(
     "model", [HOPE(7, n_latent=4, kappa=20.0, max_iter=3), SphericalKMeans(5), KMeans(5, n_init=1)]
 )
-def test_pixels_whose_squares_underflow_are_constant_and_those_that_overflow_refused(model, dtype):
+def test_pixels_whose_squares_underflow_are_constant_and_those_that_overflow_rejected(model, dtype):
     images = IMAGES.astype(dtype)
     images[3] = np.finfo(dtype).tiny * np.arange(64).reshape(8, 8)
     features = ConvolutionalFeatures(model, patch_size=3, random_state=0).fit(images)  # images[3] is among the patches
@@ -304,14 +304,14 @@ def test_an_interrupted_fit_resumes(tmp_path):
     ],
     fast=6,
 )
-def test_bad_settings_are_refused_in_one_sentence(settings, words):
+def test_bad_settings_raise_an_error(settings, words):
     made = {"model": HOPE(7, n_latent=4), "patch_size": 3, "random_state": 0} | settings
     with pytest.raises(ValueError, match=words) as caught:
         ConvolutionalFeatures(**made).fit(IMAGES)
     assert "\n\n" not in str(caught.value)
 
 
-def test_bad_images_are_refused():
+def test_bad_images_raise_an_error():
     features = ConvolutionalFeatures(HOPE(7, n_latent=4), patch_size=3, random_state=0).fit(IMAGES)
     bad = IMAGES.copy()
     bad[17, 2, 2] = np.nan
@@ -337,7 +337,7 @@ def test_bad_images_are_refused():
         ([0.0], "out has type list"),
     ],
 )
-def test_an_output_that_cannot_hold_features_is_refused(out, words):
+def test_an_output_that_cannot_hold_features_raises_an_error(out, words):
     features = ConvolutionalFeatures(HOPE(7, n_latent=4, kappa=20.0), patch_size=3, random_state=0).fit(IMAGES)
     with pytest.raises(ValueError, match=words):
         features.transform(IMAGES, out=out)
@@ -358,7 +358,7 @@ def test_channels_are_the_last_axis():
 
 
 def test_colour_images_in_the_shell(tmp_path, capsys):
-    """A file of four axes holds no sequences; what the sentence says can be done."""
+    """A file of four axes holds no sequences; what the message says can be done."""
     images = np.random.default_rng(0).random((20, 6, 6, 3))
     np.savez(tmp_path / "images.npz", X=images)
     common = ["--set", "patch_size=3", "--seed", "0", "-o", str(tmp_path / "run")]

@@ -112,7 +112,7 @@ def test_under_autocast_it_stands_behind_other_layers(dtype):
     assert layer.U.dtype == torch.float32
 
 
-def test_bad_input_is_one_sentence():
+def test_bad_input_raises_an_error():
     with pytest.raises(ValueError, match="units of KMeans are not linear in directions: pass features of HOPE"):
         HOPEConvolution(learnt(KMeans(4, n_init=1)))
     with pytest.raises(ValueError, match="units of HOPE are not linear"):

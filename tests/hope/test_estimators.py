@@ -352,12 +352,12 @@ def test_rows_of_zeros_have_no_likelihood_where_directions_are_modelled(estimato
         (SphericalKMeans(threshold=2), "threshold=2 is not valid"),
     ],
 )
-def test_refusals(estimator, words):
+def test_errors(estimator, words):
     with pytest.raises(ValueError, match=words):
         estimator.fit(X)
 
 
-def test_nan_is_refused():
+def test_nan_raises_an_error():
     rows = X.copy()
     rows[3, 2] = np.nan
     with pytest.raises(ValueError, match="NaN"):

@@ -90,6 +90,6 @@ def test_draws_are_those_of_scipy():
         (lambda: gaussian(floor=0.0), "floor=0.0"),
     ],
 )
-def test_refusals(make, words):
+def test_errors(make, words):
     with pytest.raises(ValueError, match=words):
         make()

@@ -62,7 +62,7 @@ def test_filters_of_the_first_layer_are_merged(ax):
     assert_same(tiles(ax, 4), W[np.argsort(-np.linalg.norm(W, axis=1))])
 
 
-def test_rows_that_are_no_images_are_refused():
+def test_rows_that_are_no_images_raise_an_error():
     model = PCAMovMF(3, n_latent=2, random_state=0).fit(X[:, :10])
     with pytest.raises(ValueError, match="rows of 10 columns: no square images"):
         plot_filters(model)

@@ -217,7 +217,7 @@ def test_every_learner_improves_and_resumes(solver, tmp_path):
     np.testing.assert_array_equal(again.weights_, whole.weights_)
 
 
-def test_checkpoint_of_other_data_or_settings_is_refused(tmp_path):
+def test_checkpoint_of_other_data_or_settings_raises_an_error(tmp_path):
     X = clusters(120)
     SphericalKMeans(3, max_iter=1, tol=0, random_state=0).fit(X, checkpoint=tmp_path / "k")
     HOPE(3, n_latent=2, max_iter=1, random_state=0).fit(X, checkpoint=tmp_path / "h")

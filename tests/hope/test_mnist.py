@@ -1,4 +1,4 @@
-"""The files of MNIST: read back byte for byte, refused when they are truncated, exchanged or damaged."""
+"""The files of MNIST: read back byte for byte, errors for truncated, exchanged and damaged files."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def test_digits_come_back(folder: Path) -> None:
         assert labels.dtype == np.int64
 
 
-def test_files_that_are_not_the_database_are_refused(folder: Path) -> None:
+def test_files_that_are_not_the_database_raise_an_error(folder: Path) -> None:
     with pytest.raises(ValueError, match=r"train-images.*SHA-256 differs"):
         read_mnist(folder)
 
@@ -55,7 +55,7 @@ def test_a_missing_file_is_named(folder: Path) -> None:
         read_mnist(folder, verify=False)
 
 
-def test_truncated_and_exchanged_files_are_refused_in_one_sentence(folder: Path) -> None:
+def test_truncated_and_exchanged_files_raise_an_error(folder: Path) -> None:
     name = "t10k-images-idx3-ubyte.gz"
     whole = (folder / name).read_bytes()
     labels = (folder / "t10k-labels-idx1-ubyte.gz").read_bytes()

@@ -206,7 +206,7 @@ def test_a_callable_criterion_is_asked() -> None:
         (lambda scores, labels: scores.detach().sum(), "criterion returned a tensor without a gradient"),
     ],
 )
-def test_a_criterion_that_returns_no_loss_is_refused(criterion: Any, words: str, orthogonality: str) -> None:
+def test_a_criterion_that_returns_no_loss_raises_an_error(criterion: Any, words: str, orthogonality: str) -> None:
     X, y = digits()
     with pytest.raises(ValueError) as caught:
         network(criterion=criterion, orthogonality=orthogonality).fit(X, y)
@@ -307,14 +307,14 @@ BAD: list[tuple[dict[str, Any], str]] = [
 
 
 @parametrize(("settings", "words"), BAD, fast=6)
-def test_bad_settings_are_refused_in_one_sentence(settings: dict[str, Any], words: str) -> None:
+def test_bad_settings_raise_an_error(settings: dict[str, Any], words: str) -> None:
     X, y = digits()
     with pytest.raises(ValueError) as caught:
         network(**settings).fit(X, y)
     assert words in str(caught.value) and "\n" not in str(caught.value)
 
 
-def test_bad_data_are_refused_in_one_sentence() -> None:
+def test_bad_data_raise_an_error() -> None:
     X, y = digits()
     holes = X.copy()
     holes[3, 5] = np.nan
@@ -352,7 +352,7 @@ def test_bad_data_are_refused_in_one_sentence() -> None:
         (lambda X, y: (X, y[:-1]), "y has shape (599,) for 600 rows"),
     ],
 )
-def test_bad_validation_rows_are_refused_in_one_sentence(validation: Any, words: str) -> None:
+def test_bad_validation_rows_raise_an_error(validation: Any, words: str) -> None:
     X, y = digits()
     with pytest.raises(ValueError) as caught:
         network().fit(X, y, validation=validation(X, y))
@@ -369,7 +369,7 @@ def test_validation_rows_of_a_class_that_is_not_learnt_are_errors() -> None:
         assert model.history_["validation_error"][-1] == pytest.approx(error) and error < 90
 
 
-def test_inputs_too_large_for_single_precision_are_refused() -> None:
+def test_inputs_too_large_for_single_precision_raise_an_error() -> None:
     X, y = load_digits(return_X_y=True)
     with pytest.raises(ValueError, match="entries as large as 2e\\+31: scale it"):
         HOPENetworkClassifier([(4, 8)], max_iter=1).fit(X[:100] * 1e30, y[:100])

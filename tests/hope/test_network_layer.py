@@ -178,7 +178,7 @@ def test_a_closure_is_asked_for_the_loss() -> None:
         (lambda: HOPELayer(5, 2, 3)(np.ones((1, 5))), "the rows are of type ndarray: pass a tensor"),
     ],
 )
-def test_bad_input_is_refused_in_one_sentence(make: Any, words: str) -> None:
+def test_bad_input_raises_an_error(make: Any, words: str) -> None:
     with pytest.raises(ValueError) as caught:
         make()
     assert words in str(caught.value) and "\n" not in str(caught.value)

@@ -179,9 +179,7 @@ def test_an_interrupted_stack_resumes_to_the_same_layers(tmp_path: Path) -> None
     ],
     fast=6,
 )
-def test_bad_settings_are_refused_in_one_sentence(
-    settings: dict[str, Any], words: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_bad_settings_raise_an_error(settings: dict[str, Any], words: str, monkeypatch: pytest.MonkeyPatch) -> None:
     if "network" in settings:
         monkeypatch.setattr(HOPE, "fit", lambda *_, **__: pytest.fail("a layer is learnt"))
     with pytest.raises(ValueError) as caught:
@@ -189,12 +187,12 @@ def test_bad_settings_are_refused_in_one_sentence(
     assert words in str(caught.value) and "\n" not in str(caught.value)
 
 
-def test_labels_of_one_class_are_refused() -> None:
+def test_labels_of_one_class_raise_an_error() -> None:
     with pytest.raises(ValueError, match="one class"):
         HOPEStack([(10, 20)]).fit(X, np.ones(500))
 
 
-def test_missing_labels_are_refused() -> None:
+def test_missing_labels_raise_an_error() -> None:
     labels = [None if place == 3 else str(k) for place, k in enumerate(y)]
     with pytest.raises(ValueError, match="row 3 of y has no label, None: leave rows without labels out"):
         HOPEStack([(10, 20)]).fit(X, labels)

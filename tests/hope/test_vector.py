@@ -80,7 +80,7 @@ def test_a_row_at_the_mean_and_few_rows():
         ({"center": False, "lift": 0.0}, np.zeros((20, 4)), "every row of X is all zeros"),
     ],
 )
-def test_bad_input_is_one_sentence(settings, rows, words):
+def test_bad_input_raises_an_error(settings, rows, words):
     with pytest.raises(ValueError, match=words) as caught:
         VectorFeatures(**{"n_components": 4, "random_state": 0, **settings}).fit(rows)
     assert "\n" not in str(caught.value)
@@ -125,7 +125,7 @@ def test_a_number_together_with_a_model_warns():
     assert features.transform(rows).shape == (60, 3)
 
 
-def test_sparse_rows_are_one_sentence():
+def test_sparse_rows_raise_an_error():
     rows = np.random.default_rng(0).random((60, 10))
     features = VectorFeatures(5, random_state=0).fit(rows)
     for call in (features.fit, features.transform):

@@ -37,7 +37,7 @@ def test_windows_are_those_of_a_loop() -> None:
         ([np.full((2, 2), np.nan)], 3, "sequence 0 has NaN"),
     ],
 )
-def test_bad_sequences_are_refused(sequences: Any, width: int, words: str) -> None:
+def test_bad_sequences_raise_an_error(sequences: Any, width: int, words: str) -> None:
     with pytest.raises(ValueError) as caught:
         Windows(sequences, width)
     assert words in str(caught.value)

@@ -104,7 +104,7 @@ def test_progress_knows_the_number_of_steps() -> None:
     assert seen[:13] == [(nit, 12.0) for nit in range(13)] and seen[13] == (0, 0.0)
 
 
-def test_wrong_settings_are_a_sentence() -> None:
+def test_wrong_settings_raise_an_error() -> None:
     X = oscillations()
     with pytest.raises(ValueError, match="n_clusters='many' is not known: pass a whole number, or 'auto'"):
         LDSKMeans("many").fit(X)
@@ -122,11 +122,11 @@ def test_wrong_settings_are_a_sentence() -> None:
     with pytest.raises(ValueError, match="and X has 3 systems: pass 4 or more, or give n_clusters"):
         LDSKMeans("auto").fit(LDSIdentifier(2).fit_transform(X[:3]))
     for wrong in ([], "abc", [X[0], 3.0]):
-        with pytest.raises(ValueError) as refused:
+        with pytest.raises(ValueError) as automatic:
             LDSKMeans("auto").fit(wrong)
         with pytest.raises(ValueError) as usual:
             LDSKMeans(2).fit(wrong)
-        assert str(refused.value) == str(usual.value)
+        assert str(automatic.value) == str(usual.value)
 
 
 @pytest.mark.slow

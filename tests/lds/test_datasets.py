@@ -47,7 +47,7 @@ def test_aeon_itself_is_not_imported():
     subprocess.run([sys.executable, "-c", code], check=True)
 
 
-def test_missing_files_get_one_sentence(monkeypatch):
+def test_missing_files_raise_an_error(monkeypatch):
     monkeypatch.setitem(sys.modules, "aeon", None)
     with pytest.raises(FileNotFoundError) as caught:
         load("basic-motions")

@@ -103,7 +103,7 @@ def test_a_short_sequence_that_costs_states_is_named():
         LDSIdentifier().fit([np.ones((1, 2))])
 
 
-def test_what_is_set_is_taken_or_refused():
+def test_what_is_set_is_taken_or_rejected():
     X = waves(1)
     assert LDSIdentifier(1).fit_transform(X).n_outputs == 1  # a number: the delay stays one
     assert LDSIdentifier(delay=3).fit_transform(X).C.shape[1:] == (3, 3)

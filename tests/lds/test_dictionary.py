@@ -1,4 +1,4 @@
-"""Dictionary learning: it never rises, it agrees with the definition, and how it is refused."""
+"""Dictionary learning: the objective never rises and agrees with its definition; errors."""
 
 import numpy as np
 import pytest
@@ -193,7 +193,7 @@ def model_systems(X):
         ({"kernel": "no-such"}, "no-such"),
     ],
 )
-def test_bad_settings_get_one_sentence(data, params, sentence):
+def test_bad_settings_raise_an_error(data, params, sentence):
     with pytest.raises(ValueError, match=sentence) as caught:
         learner(**params).fit(data)
     assert "\n" not in str(caught.value)
@@ -228,7 +228,7 @@ def test_coder_chooses_its_dictionary(data, dictionary):
     assert coder.transform(data[:5]).shape == (5, 24 if dictionary == "all" else 4)
 
 
-def test_coder_conventions_and_refusals(data):
+def test_coder_conventions_and_errors(data):
     ms.testing.check_sequence_estimator(LDSSparseCoder(n_atoms=3, n_states=2)).raise_for_failure()
     for params, sentence in (
         ({"dictionary": "learned"}, "dictionary='learned'"),

@@ -1,4 +1,4 @@
-"""Identification: systems with known answers, conventions and refusals."""
+"""Identification: systems with known answers, conventions and errors."""
 
 import numpy as np
 import pytest
@@ -84,7 +84,7 @@ def test_stabilizers_bound_the_singular_values():
     assert np.linalg.norm(LDSIdentifier(n_states=4).fit_transform(X).A, 2, axis=(1, 2)).max() < 1
 
 
-def test_an_unstable_least_squares_system_is_refused():
+def test_an_unstable_least_squares_system_raises_an_error():
     t = np.arange(20)
     X = [1.1 ** t[:, None] * np.ones(2) * (1 + 0.1 * np.sin(t))[:, None]]
     with pytest.raises(ValueError, match=r"system 0 is unstable: A has spectral radius 1.1.*stabilizer='SN'"):
@@ -177,7 +177,7 @@ BAD = {
 
 
 @pytest.mark.parametrize("case", BAD)
-def test_bad_input_gets_one_sentence(case):
+def test_bad_input_raises_an_error(case):
     params, X, sentence = BAD[case]
     with pytest.raises(ValueError) as caught:
         LDSIdentifier(**params).fit(X)

@@ -1,4 +1,4 @@
-"""Inputs that act on sequences: identification, forecasts, simulation, and what is refused."""
+"""Inputs that act on sequences: identification, forecasts, simulation, and errors."""
 
 import numpy as np
 import pytest
@@ -124,7 +124,7 @@ def test_pieces_of_a_recording_with_inputs(noise, most, delay, tmp_path):
         growing.set_params(missing="smooth").partial_fit([x], inputs=[u])
 
 
-def test_what_is_refused():
+def test_what_raises_an_error():
     X, U = zip(*(driven(60, seed) for seed in range(2)), strict=True)
     em = LDSIdentifier(4, method="em", stabilizer="CG")
     with pytest.raises(ValueError, match="method='pca' takes no inputs: use method='n4sid' or 'em'"):

@@ -379,7 +379,7 @@ def test_filter_and_smoother_of_the_estimator_are_those_of_the_dense_gaussian(de
     np.testing.assert_allclose(hole, identifier.interpolate(X, S)[1][20:22, 3], rtol=1e-9)
 
 
-def test_an_irregular_channel_or_step_is_refused_in_one_sentence():
+def test_an_irregular_channel_or_step_raises_an_error():
     X = turning()
     identifier = LDSIdentifier(4, missing="smooth").fit(X)
     X[1][:, 2] = np.nan

@@ -63,7 +63,7 @@ def test_they_can_be_pickled_and_name_the_domain():
     assert not SumKernel(("projection", "martin-rbf")).positive_definite
 
 
-def test_bad_combinations_get_one_sentence():
+def test_bad_combinations_raise_an_error():
     for make, match in (
         (lambda: SumKernel(()), "no kernels"),
         (lambda: SumKernel((3,)), "3 is not a kernel"),
@@ -170,7 +170,7 @@ def test_conventions_of_estimators():
     ms.testing.check_sequence_estimator(LDSKernelMatrix(n_states=2)).raise_for_failure()
 
 
-def test_a_refused_fit_of_a_kernel_matrix_leaves_the_last_one():
+def test_a_rejected_fit_of_a_kernel_matrix_leaves_the_last_one():
     X = np.random.default_rng(0).standard_normal((4, 20, 3))
     model = LDSKernelMatrix(n_states=2).fit(X)
     expected = model.transform(X)

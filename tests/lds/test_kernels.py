@@ -165,7 +165,7 @@ def test_gradients_have_slope_two_and_seven_digits(name, params, exact, part):
 
 
 @pytest.mark.parametrize(("name", "params", "exact"), CASES)
-def test_bad_items_are_refused(name, params, exact):
+def test_bad_items_raise_an_error(name, params, exact):
     kernel = ms.get_kernel(name.split(":")[0], **params)
     A, C, x = 0.5 * np.eye(2), np.eye(3, 2), np.ones(2)
     with pytest.raises(ValueError, match=r"system 1 is unstable: A has spectral radius"):
@@ -318,7 +318,7 @@ def test_binet_cauchy_gradient_of_a_singular_matrix_is_the_adjugate():
         assert_gradient(lambda x, P=P: kernel.weighted(x, P, np.ones(3)), point)
 
 
-def test_binet_cauchy_refuses_what_it_cannot_use():
+def test_binet_cauchy_rejects_what_it_cannot_use():
     kernel = ms.get_kernel("binet-cauchy")
     data = systems(2)
     with pytest.raises(ValueError, match="needs first states: pass Systems with x1"):

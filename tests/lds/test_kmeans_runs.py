@@ -1,4 +1,4 @@
-"""Runs of k-means: watched, stopped, resumed, interrupted; checkpoints refuse other data and settings."""
+"""Runs of k-means: watched, stopped, resumed, interrupted; checkpoints of other data and settings raise errors."""
 
 import numpy as np
 import pytest
@@ -25,7 +25,7 @@ def test_a_run_is_watched_stopped_and_resumed(data, tmp_path):
     np.testing.assert_array_equal(resumed.history_["fun"], whole.history_["fun"])
 
 
-def test_a_checkpoint_of_other_data_is_refused(data, tmp_path):
+def test_a_checkpoint_of_other_data_raises_an_error(data, tmp_path):
     LDSKMeans(4, n_init=1, random_state=0, max_iter=2).fit(data, checkpoint=tmp_path)
     with pytest.raises(ValueError, match="belongs to other data"):
         LDSKMeans(4, n_init=1, random_state=0, max_iter=2).fit(generated(seed=5), checkpoint=tmp_path, resume=True)
@@ -45,7 +45,7 @@ SETTINGS = {
 
 
 @pytest.mark.parametrize("name", SETTINGS)
-def test_a_checkpoint_of_other_settings_is_refused(name, tmp_path):
+def test_a_checkpoint_of_other_settings_raises_an_error(name, tmp_path):
     data, params = generated(N=8, m=4, n=2), {"n_clusters": 2, "n_init": 1, "random_state": 0, "max_iter": 1}
     LDSKMeans(**params).fit(data, checkpoint=tmp_path)
     with pytest.raises(ValueError, match="belongs to other"):

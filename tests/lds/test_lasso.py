@@ -98,6 +98,6 @@ def test_an_indefinite_matrix_is_repaired_with_a_warning():
         (np.eye(2), np.ones((2, 2)), -1.0, "alpha=-1.0 is not valid"),
     ],
 )
-def test_codes_are_refused_for_what_is_no_problem(gram, cross, alpha, sentence):
+def test_codes_raise_an_error_for_what_is_no_problem(gram, cross, alpha, sentence):
     with pytest.raises(ValueError, match=sentence):
         sparse_codes(gram, cross, alpha)

@@ -1,4 +1,4 @@
-"""Classifiers of systems: against their definitions, inside scikit-learn, and how they refuse."""
+"""Classifiers of systems: against their definitions, inside scikit-learn, and their errors."""
 
 from importlib.util import find_spec
 
@@ -108,13 +108,13 @@ def test_inside_grid_search_and_pipelines():
         ({"C": -1.0}, np.arange(24) % 2, "C=-1.0"),
     ],
 )
-def test_refusals(data, params, labels, sentence):
+def test_errors(data, params, labels, sentence):
     with pytest.raises(ValueError, match=sentence):
         LDSClassifier(**params).fit(data[0], labels)
 
 
 @pytest.mark.parametrize("method", ["svm", "ridge", "residual"])
-def test_constant_sequences_without_a_kernel_value_are_refused(method):
+def test_constant_sequences_without_a_kernel_value_raise_an_error(method):
     model = LDSClassifier(method, n_states=2, kernel="binet-cauchy")
     with pytest.raises(ValueError, match="the kernel is 0 between all"):
         model.fit([np.ones((20, 4))] * 4, [0, 0, 1, 1])

@@ -198,6 +198,6 @@ def test_a_kernel_object_needs_no_more_than_the_protocol():
         build(data, kernel=lacking())
 
 
-def test_no_systems_are_refused():
+def test_no_systems_raise_an_error():
     with pytest.raises(ValueError, match="no systems"):
         build(noisy_copies(2)[[]])

@@ -50,7 +50,7 @@ def test_outliers_have_the_lowest_scores():
     assert LDSNeighbors(3, n_states=2).fit(X).score_samples().argmin() == 24
 
 
-def test_neighbours_are_refused_where_there_are_none():
+def test_neighbours_raise_an_error_where_there_are_none():
     neighbors = LDSNeighbors(5).fit(generated(N=5))
     sentence = (
         "n_neighbors=5, but X of fit had 5 sequences, of which none is its own neighbour: lower n_neighbors to 4,"
@@ -171,7 +171,7 @@ def test_the_silhouette_of_the_estimator_stands_in_the_table():
     assert "silhouette" not in ms.evaluation.evaluate(one, oscillations(), controls=()).rows[0]
 
 
-def test_spectral_clustering_refuses():
+def test_spectral_clustering_rejects():
     for params, sentence in (
         ({"n_clusters": 31}, "X has 30 sequences for n_clusters=31"),
         ({"sharpness": 0}, "sharpness=0"),
@@ -250,12 +250,12 @@ def test_the_rule_prefers_more_clusters_within_one_error():
         ({"n_clusters": [2]}, {"n_splits": 1}, "n_splits=1"),
     ],
 )
-def test_choices_are_refused(grid, options, sentence):
+def test_choices_raise_an_error(grid, options, sentence):
     with pytest.raises(ValueError, match=sentence):
         choose_clustering(LDSKMeans(), generated(), grid, **options)
 
 
-def test_systems_and_short_sequences_are_refused_by_forecasts():
+def test_systems_and_short_sequences_raise_an_error_in_forecasts():
     with pytest.raises(ValueError, match="identified already"):
         choose_clustering(LDSKMeans(), generated(), {"n_states": [2], "n_clusters": [2]})
     with pytest.raises(ValueError, match="only 0 of 24 sequences have 5 time steps in their first two thirds"):

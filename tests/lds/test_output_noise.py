@@ -303,7 +303,7 @@ def test_pieces_of_a_recording_say_what_the_whole_says(delay, center):
     assert (np.abs(mean - late) < 0.1 * std).all()
 
 
-def test_what_partial_fit_refuses(tmp_path):
+def test_what_partial_fit_rejects(tmp_path):
     x = noisy(200, 0)
     with pytest.raises(ValueError, match="partial_fit learns by method='n4sid', and method='pca'"):
         LDSIdentifier(2).partial_fit([x])

@@ -104,7 +104,7 @@ def test_domain_is_looked_up_when_it_is_needed(data, point):
         odd.weighted(point, P, np.ones(5))
 
 
-def test_no_items_is_refused():
+def test_no_items_raises_an_error():
     with pytest.raises(ValueError, match="the kernel overlap got no items"):
         first_state_overlap.pack([])
 
@@ -119,7 +119,7 @@ def test_no_items_is_refused():
         ("a", "str"),
     ],
 )
-def test_what_is_no_number_is_refused(data, point, value, got):
+def test_what_is_no_number_raises_an_error(data, point, value, got):
     odd = ms.kernel(lambda first, second: value, name="odd")
     P = odd.pack(data)
     for use in (lambda: odd.cross(P, P), lambda: odd.diag(P), lambda: odd.weighted(point, P, np.ones(5))):
@@ -127,7 +127,7 @@ def test_what_is_no_number_is_refused(data, point, value, got):
             use()
 
 
-def test_bad_weights_and_functions_are_refused(data, point):
+def test_bad_weights_and_functions_raise_an_error(data, point):
     P = projection.pack(data)
     for beta in (np.ones(4), 1j * np.ones(5)):
         with pytest.raises(ValueError, match="pass 5 real numbers"):

@@ -147,7 +147,7 @@ def test_systems_have_no_sequences_to_reproduce() -> None:
         plot_reconstruction(fitted)
 
 
-def test_other_results_are_refused_in_a_sentence() -> None:
+def test_other_results_raise_an_error() -> None:
     with pytest.raises(ValueError, match="list is not a fitted LDSKMeans"):
         plot_kernel_matrix([])  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="object has no systems"):

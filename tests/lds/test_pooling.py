@@ -1,4 +1,4 @@
-"""Blocks, LBP-TOP, bags of systems and pyramids: against naive loops, inside scikit-learn, and how they refuse."""
+"""Blocks, LBP-TOP, bags of systems and pyramids: against naive loops, inside scikit-learn, and their errors."""
 
 import numpy as np
 import pandas as pd
@@ -53,7 +53,7 @@ def test_blocks_are_the_naive_cuts(stride):
         ("film.avi", "type str"),
     ],
 )
-def test_bad_videos_get_one_sentence(videos, sentence):
+def test_bad_videos_raise_an_error(videos, sentence):
     for transformer in (VideoBlocks((25, 8, 8)), LBPTOP(25)):
         with pytest.raises(ValueError, match=sentence):
             transformer.fit_transform(videos)
@@ -279,7 +279,7 @@ def test_the_sampler_is_told_the_video_of_every_block(monkeypatch):
         assert any(np.array_equal(block, other) for other in bags[video].sequences)
 
 
-def test_refusals():
+def test_errors():
     X = oscillations(6)
     with pytest.raises(ValueError, match="sequence 2 has 5 time steps but a block has window=20"):
         BagOfSystems(2, n_states=2, window=20).fit([*X[:2], X[2][:5], *X[3:]])

@@ -260,12 +260,12 @@ def test_a_rule_holds_in_transform_and_with_unequal_lengths():
 
 
 @pytest.mark.parametrize("bad", ["energy:1.5", "energy:0", "energy", "bic", "energy:x", True, 0, 2.5])
-def test_bad_orders_get_one_sentence(bad):
+def test_bad_orders_raise_an_error(bad):
     with pytest.raises(ValueError, match=r"^n_states=.* is not valid: pass a whole number .*'energy:0.95'.*'held-out'"):
         LDSIdentifier(bad).fit(oscillations())
 
 
-def test_bad_requests_get_one_sentence():
+def test_bad_requests_raise_an_error():
     X = oscillations()
     identifier = LDSIdentifier(4).fit(X)
     S = identifier.transform(X)
@@ -325,7 +325,7 @@ def test_a_large_sequence_that_spans_too_little_has_zero_states(tmp_path):
     np.testing.assert_allclose(found.C.swapaxes(1, 2) @ found.C, np.broadcast_to(np.eye(3), (2, 3, 3)), atol=1e-12)
 
 
-def test_bad_sequences_on_disk_get_one_sentence(tmp_path):
+def test_bad_sequences_on_disk_raise_an_error(tmp_path):
     X = oscillations()
     X[1] = X[1].copy()
     X[1][7, 4] = np.nan

@@ -257,13 +257,13 @@ def test_no_systems_weigh_nothing():
     assert value == 0 and all(not g.any() for g in gradient)
 
 
-def test_a_point_off_the_manifold_is_refused():
+def test_a_point_off_the_manifold_raises_an_error():
     point, data, beta, _ = problem()
     with pytest.raises(ValueError, match="the point is unstable"):
         KERNEL.weighted((point[0] * 0 + 1.0, *point[1:]), KERNEL.pack(data), beta)
 
 
-def test_weights_and_points_of_another_shape_are_refused():
+def test_weights_and_points_of_another_shape_raise_an_error():
     point, data, beta, _ = problem()
     P = KERNEL.pack(data)
     for bad, weights in ((point, beta[:3]), ((*point[:2], point[2][:4]), beta), (point, beta[:, None])):

@@ -150,7 +150,7 @@ def test_other_bad_input_is_named():
         ms.linalg.stein([[0, 0], [np.inf, 0]], A, A)
 
 
-def test_complex_input_is_refused():
+def test_complex_input_raises_an_error():
     A = 0.5 * np.eye(2)
     for arrays in ((1j * A, A, A), (A, 1j * A, A), (A, A, 1j * A)):
         with pytest.raises(ValueError, match="has dtype complex128: pass real numbers"):

@@ -139,7 +139,7 @@ BAD = {
 
 
 @pytest.mark.parametrize("case", BAD)
-def test_bad_systems_get_one_sentence(case):
+def test_bad_systems_raise_an_error(case):
     arrays, sentence = BAD[case]
     with pytest.raises(ValueError) as caught:
         Systems(*arrays)
@@ -156,7 +156,7 @@ def test_bad_systems_get_one_sentence(case):
         ([([[0.5]], [[1.0]]), ([[0.5]], [[1.0], [0.0]])], "item 1 has parts of shapes"),
     ],
 )
-def test_bad_items_get_one_sentence(items, sentence):
+def test_bad_items_raise_an_error(items, sentence):
     with pytest.raises(ValueError, match=sentence):
         Systems.from_items(items)
 

@@ -107,14 +107,14 @@ def test_eight_and_sixteen_bits_are_0_to_1_in_every_format(tmp_path, videos, kin
 
 
 @pytest.mark.parametrize("dtype", [np.int16, np.int64, np.uint32])
-def test_whole_numbers_without_a_known_white_are_refused(tmp_path, dtype):
+def test_whole_numbers_without_a_known_white_raise_an_error(tmp_path, dtype):
     (tmp_path / "sea").mkdir()
     np.save(tmp_path / "sea" / "1.npy", np.ones((4, 8, 8), dtype))
     with pytest.raises(ValueError, match=f"holds {np.dtype(dtype)}, whose white is unknown: save uint8, uint16, or"):
         read_textures(tmp_path)[0]
 
 
-def test_bad_folders_get_one_sentence(tmp_path, videos):
+def test_bad_folders_raise_an_error(tmp_path, videos):
     with pytest.raises(FileNotFoundError, match="is not a folder"):
         read_textures(tmp_path / "absent")
     with pytest.raises(FileNotFoundError, match="has no videos"):

@@ -55,7 +55,7 @@ def test_dataset_is_the_videos_as_sequences(videos):
 
 
 @pytest.mark.parametrize("bad", [{"n_videos": 0}, {"size": 1.5}, {"frames": 1}, {"frames": True}])
-def test_bad_sizes_get_one_sentence(bad):
+def test_bad_sizes_raise_an_error(bad):
     (name,) = bad
     with pytest.raises(ValueError, match=rf"^{name}=.* is not valid: pass a whole number of at least"):
         dynamic_textures(**{"n_videos": 6} | bad)

@@ -406,7 +406,7 @@ def test_a_repair_that_does_not_help_is_not_made():
     run = iterated(em, spike, ms.CostChange(1e-6) | ms.MaxIterations(50), observers=watch)
     assert tried[-1] == [False, True] and run.history["repairs"][-1] == 0
     assert run.nit > 5 and (np.diff(run.history["fun"]) <= 0).all()
-    assert run.history["nfev"][1] == 3  # the start, the repair that was refused, EM
+    assert run.history["nfev"][1] == 3  # the start, the repair that was rejected, EM
 
 
 def test_noise_is_at_least_the_noise_floor():

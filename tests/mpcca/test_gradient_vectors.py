@@ -228,7 +228,7 @@ def test_a_fitted_estimator_stands_for_its_mixture():
         plot_shared("mixture")
 
 
-def test_another_scale_or_width_is_refused_in_a_sentence():
+def test_another_scale_or_width_raises_an_error():
     m, X, Y = bags()
     with pytest.raises(ValueError, match="gradient_scale='unit' is not known: choose 'paper', 'model'"):
         gradient_vectors(m, X, Y, gradient_scale="unit")

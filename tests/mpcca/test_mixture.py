@@ -1,4 +1,4 @@
-"""The record of parameters: what it refuses, its axes, copies."""
+"""The record of parameters: its errors, axes and copies."""
 
 import pickle
 
@@ -28,7 +28,7 @@ from manifoldseq_mpcca import Mixture
         (dict(means=np.full((2, 3), "a")), "means has dtype"),
     ],
 )
-def test_refusals(change, words):
+def test_errors(change, words):
     good = dict(
         weights=[0.5, 0.5],
         means=np.zeros((2, 3)),

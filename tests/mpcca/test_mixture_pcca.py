@@ -1,4 +1,4 @@
-"""`MixturePCCA`: conventions, answers against dense formulas, missing views, online steps, resume, refusals."""
+"""`MixturePCCA`: conventions, answers against dense formulas, missing views, online steps, resume, errors."""
 
 import re
 
@@ -37,14 +37,14 @@ def fitted(request):
 def test_keeps_the_conventions(options):
     report = ms.testing.check_multiview_estimator(MixturePCCA(**options))
     failures = [law.name for law in report.failures]
-    assert failures == (["fit refuses NaN"] if options.get("missing") else [])
+    assert failures == (["fit raises ValueError for NaN"] if options.get("missing") else [])
 
 
 @pytest.mark.slow
 def test_passes_the_checks_of_scikit_learn():
     """With 2-D targets in place of the second view; what fails has to do with there being two."""
     one_view = "a view is an array (N, d): the check passes y of shape (N,)"
-    own_words = "the sentence names the view and says what to pass"
+    own_words = "the message names the view and says what to pass"
     expected = {
         "check_transformer_data_not_an_array": one_view,
         "check_transformer_general": one_view,

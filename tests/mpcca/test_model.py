@@ -117,7 +117,7 @@ def test_problem_can_be_pickled():
         (dict(covariance_type="tied"), "covariance_type='tied' is not known: choose 'diag' or 'full'"),
     ],
 )
-def test_refusals(options, words):
+def test_errors(options, words):
     with pytest.raises(ValueError, match=words):
         build(drawn(mixture(), 50)[0], **options)
 

@@ -66,7 +66,7 @@ def test_a_folder(tmp_path):
     np.testing.assert_array_equal(np.concatenate(data.sequences)[:, -47:], written)
 
 
-def test_missing_and_wrong_files_get_one_sentence(tmp_path, monkeypatch):
+def test_missing_and_wrong_files_raise_an_error(tmp_path, monkeypatch):
     with pytest.raises(FileNotFoundError, match="mfeat-fac\\.csv is not there: pass the folder with the six files"):
         load(tmp_path)
     write(tmp_path, rows=40)

@@ -1,4 +1,4 @@
-"""Encoders of bags: layout, normalization, streaming and refusals."""
+"""Encoders of bags: layout, normalization, streaming and errors."""
 
 import numpy as np
 import pytest
@@ -175,7 +175,7 @@ def test_lazy_bags_are_read_in_groups_and_again():
 
 
 def test_groups_do_not_change_a_vector():
-    """Bags that are read in groups of 2**14 rows, and one that is longer than such a group, against each by itself."""
+    """Bags that are read in groups of 2**14 rows, and one that is longer than such a group, against each alone."""
     X, Y = bags(lengths=(9000, 9000, 3, 40_000, 0, 7))
     model = MultiViewSuperVector(2, **QUICK).fit([x[:200] for x in X], [y[:200] for y in Y])
     alone = np.vstack([model.transform([x], [y]) for x, y in zip(X, Y, strict=True)])
@@ -217,7 +217,7 @@ def test_a_sample_is_even_over_bags():
         (lambda X, Y: (X, None), "several bags of one view are \\[bags\\]"),
     ],
 )
-def test_bad_bags_get_one_sentence(bad, sentence):
+def test_bad_bags_raise_an_error(bad, sentence):
     X, Y = bad(*bags())
     with pytest.raises(ValueError, match=sentence):
         FisherVector(2, **QUICK).fit(X, Y)
@@ -238,12 +238,12 @@ def test_bad_bags_get_one_sentence(bad, sentence):
         ({"n_components": 1000}, "n_components=1000 exceeds the 117 rows"),
     ],
 )
-def test_bad_settings_get_one_sentence(settings, sentence):
+def test_bad_settings_raise_an_error(settings, sentence):
     with pytest.raises(ValueError, match=sentence):
         MultiViewSuperVector(**{"n_components": 2} | settings).fit(*bags())
 
 
-def test_other_widths_than_in_fit_are_refused():
+def test_other_widths_than_in_fit_raise_an_error():
     X, Y = bags()
     with pytest.raises(ValueError, match="views have 4 and 5 columns but those in fit had 5 and 4"):
         FisherVector(2, **QUICK).fit(X, Y).transform(Y, X)

@@ -126,7 +126,7 @@ def test_front_end_and_fusion(tmp_path):
     ],
     fast=2,
 )
-def test_bad_folders_get_one_sentence(tmp_path, spoil, sentence):
+def test_bad_folders_raise_an_error(tmp_path, spoil, sentence):
     spoil(hmdb(tmp_path))
     with pytest.raises((ValueError, FileNotFoundError), match=sentence):
         read_videos(tmp_path).views[0][6]
@@ -141,13 +141,13 @@ def test_bad_folders_get_one_sentence(tmp_path, spoil, sentence):
         ({"hog": np.array([{}])}, "array 'hog' holds Python objects"),
     ],
 )
-def test_bad_arrays_get_one_sentence(tmp_path, arrays, sentence):
+def test_bad_arrays_raise_an_error(tmp_path, arrays, sentence):
     np.savez(ucf(tmp_path) / "Archery" / "v_train0.npz", **arrays)
     with pytest.raises(ValueError, match=sentence):
         read_videos(tmp_path, split=2).views[0][0]
 
 
-def test_bad_settings_get_one_sentence(tmp_path):
+def test_bad_settings_raise_an_error(tmp_path):
     with pytest.raises(ValueError, match="unknown descriptor 'sift': pass any of hog, hof"):
         read_videos(tmp_path, ["sift"])
     with pytest.raises(ValueError, match="descriptors='hog' is not valid: pass a list"):

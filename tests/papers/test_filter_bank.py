@@ -67,7 +67,7 @@ def test_slopes_are_those_of_least_squares() -> None:
         (np.zeros(400), {"n_filters": 200}, "has no frequency"),
     ],
 )
-def test_bad_input_is_refused(signal: np.ndarray, settings: dict[str, int], words: str) -> None:
+def test_bad_input_raises_an_error(signal: np.ndarray, settings: dict[str, int], words: str) -> None:
     with pytest.raises(ValueError) as caught:
         filter_bank(signal, **settings)
     assert words in str(caught.value)

@@ -92,7 +92,7 @@ def test_peers_find_what_they_keep():
 
 
 @pytest.mark.parametrize("sizes", [[], [100], ["many"]])
-def test_refused_sizes(sizes):
+def test_rejected_sizes(sizes):
     pytest.importorskip("faiss", reason=FAISS)
     with pytest.raises(ValueError, match="whole numbers of at least 5376"):
         hierarchical_storage(sizes=sizes)

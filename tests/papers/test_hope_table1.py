@@ -193,7 +193,7 @@ def test_finer_cells_have_choices_of_their_own(model: str, kappa: str) -> None:
         ({"folder": 3}, "folder=3 is not valid: name a folder"),
     ],
 )
-def test_bad_settings_are_refused_in_one_sentence(settings: dict[str, Any], words: str, tmp_path: Path) -> None:
+def test_bad_settings_raise_an_error(settings: dict[str, Any], words: str, tmp_path: Path) -> None:
     options: dict[str, Any] = {"data": "there", "K": 5, "models": ["hope"], "seeds": 1, "folder": tmp_path} | settings
     with pytest.raises(ValueError) as caught:
         table.table1(**options)

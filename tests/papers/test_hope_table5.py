@@ -207,7 +207,7 @@ def test_the_reproduction_is_registered() -> None:
         ({"folder": None}, "folder=None is not valid"),
     ],
 )
-def test_bad_settings_are_refused_in_one_sentence(settings: dict[str, Any], words: str, tmp_path: Path) -> None:
+def test_bad_settings_raise_an_error(settings: dict[str, Any], words: str, tmp_path: Path) -> None:
     with pytest.raises(ValueError) as caught:
         table.table5("there", **{"folder": tmp_path} | SMALL | settings)
     assert words in str(caught.value) and "\n" not in str(caught.value)

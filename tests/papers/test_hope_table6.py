@@ -237,7 +237,7 @@ def test_without_data_a_corpus_is_generated_once(corpus: Path, tmp_path: Path) -
     ],
     fast=2,
 )
-def test_bad_sentences_are_refused(corpus: Path, tmp_path: Path, kind: str, words: str) -> None:
+def test_bad_sentences_raise_an_error(corpus: Path, tmp_path: Path, kind: str, words: str) -> None:
     shutil.copytree(corpus, tmp_path / "bad")
     one = read_timit(tmp_path / "bad").test[0]
     noise = np.random.default_rng(0).integers(-99, 99, (16000, 2)).astype(np.int16)
@@ -269,7 +269,7 @@ def test_bad_sentences_are_refused(corpus: Path, tmp_path: Path, kind: str, word
     ],
     fast=3,
 )
-def test_bad_settings_are_refused(corpus: Path, tmp_path: Path, settings: dict[str, Any], words: str) -> None:
+def test_bad_settings_raise_an_error(corpus: Path, tmp_path: Path, settings: dict[str, Any], words: str) -> None:
     with pytest.raises(ValueError) as caught:
         table.table6(corpus, **SMALL | {"folder": tmp_path, "models": ["HOPE-NN"], "epochs": 1} | settings)
     assert words in str(caught.value)

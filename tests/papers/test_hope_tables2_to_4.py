@@ -314,7 +314,7 @@ def test_the_reproductions_are_registered() -> None:
         ({"orthogonality": "none"}, "'polar', 'qr' or 'penalty'"),
     ],
 )
-def test_bad_settings_are_refused_in_one_sentence(settings: dict[str, Any], words: str, tmp_path: Path) -> None:
+def test_bad_settings_raise_an_error(settings: dict[str, Any], words: str, tmp_path: Path) -> None:
     options = {"K": 5, "models": ["hope"], "epochs": 1, "seeds": 1} | settings
     with pytest.raises(ValueError) as caught:
         tables.table2("there", folder=tmp_path, **options)

@@ -1,4 +1,4 @@
-"""Steps of reproductions that no row shows by itself: speech features, labels, alignments, errors of phones, machines.
+"""Steps of reproductions that no row shows alone: speech features, labels, alignments, errors of phones, machines.
 
 What goes in are files of a corpus or of images, what comes out are errors of what was trained on them: there is no
 other way to ask what a single step does.
@@ -116,7 +116,7 @@ def test_labels_of_segments(tmp_path: Path) -> None:
         ("0 " + 5000 * "9" + " h#\n", "line 1"),
     ],
 )
-def test_bad_labels_are_refused_in_one_sentence(tmp_path: Path, content: str, words: str) -> None:
+def test_bad_labels_raise_an_error(tmp_path: Path, content: str, words: str) -> None:
     (tmp_path / "bad.phn").write_text(content)
     with pytest.raises(ms.storage.ReadError) as caught:
         read_phn(tmp_path / "bad.phn")

@@ -1,4 +1,4 @@
-"""Figure 2 and Table 1 at small sizes: rows, resuming, the figure, the folder of a user, and refusals."""
+"""Figure 2 and Table 1 at small sizes: rows, resuming, the figure, the folder of a user, and errors."""
 
 import numpy as np
 import pytest
@@ -169,7 +169,7 @@ def test_parts_are_computed_once_and_again_if_damaged(tmp_path):
 
 
 @pytest.mark.parametrize("name", ["lds-fig2", "lds-table1"])
-def test_registered_and_refusing(name, tmp_path):
+def test_registered_and_invalid_arguments(name, tmp_path):
     record = ms.hooks.get_reproduction(name)
     for bad, sentence in (({"datasets": "cinema"}, "cinema"), ({"n_seeds": 0}, "n_seeds=0")):
         with pytest.raises(ValueError, match=sentence):

@@ -149,7 +149,7 @@ def test_digits_in_small():
         ({"n_train": 70, "task": "digits"}, "n_train=70 asks for 210 training objects of 174 per class: lower it"),
     ],
 )
-def test_bad_settings_get_one_sentence(settings, sentence):
+def test_bad_settings_raise_an_error(settings, sentence):
     with pytest.raises(ValueError, match=sentence):
         fusion(**settings)
 

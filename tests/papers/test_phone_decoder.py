@@ -86,7 +86,7 @@ def test_decoder_is_a_loop_over_pairs_of_states(seed: int) -> None:
     assert d.decode(scores).tolist() == phones[::-1] and len(phones) > 3
 
 
-def test_bad_scores_transcripts_and_states_are_refused_in_one_sentence() -> None:
+def test_bad_scores_transcripts_and_states_raise_an_error() -> None:
     with pytest.raises(ValueError, match="shape"):
         random_decoder(np.random.default_rng(0), 2).decode(np.zeros((2, 6)))
     with pytest.raises(ValueError, match="scores have NaN"):

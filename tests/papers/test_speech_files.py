@@ -1,4 +1,4 @@
-"""Recordings, labels and folders of speech: read as written by hand, bad ones refused in a sentence."""
+"""Recordings, labels and folders of speech: read as written by hand; errors for bad ones."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ GOOD = SAMPLES.astype("<i2").tobytes()
         (b"RIFF\x24\x00\x00\x00WAVEfmt ", "truncated or damaged"),
     ],
 )
-def test_bad_recordings_are_refused_in_one_sentence(tmp_path: Path, content: bytes, words: str) -> None:
+def test_bad_recordings_raise_an_error(tmp_path: Path, content: bytes, words: str) -> None:
     (tmp_path / "bad.wav").write_bytes(content)
     with pytest.raises(ms.storage.ReadError) as caught:
         ms.storage.read(tmp_path / "bad.wav")
@@ -110,7 +110,7 @@ def test_garbled_recordings_never_end_in_another_error(tmp_path: Path) -> None:
                 assert "\n" not in str(error)
 
 
-def test_floats_in_a_riff_file_are_refused(tmp_path: Path) -> None:
+def test_floats_in_a_riff_file_raise_an_error(tmp_path: Path) -> None:
     wavfile.write(tmp_path / "float.wav", 16000, SAMPLES.astype(np.float32))
     with pytest.raises(ms.storage.ReadError, match="float32: convert them to 16 bits"):
         read_audio(tmp_path / "float.wav")
@@ -158,7 +158,7 @@ def test_a_second_copy_as_riff_file_is_no_second_sentence(corpus: Path) -> None:
     assert read_timit(corpus).test[0].audio.name == "si1.wav.wav"
 
 
-def test_bad_folders_are_refused_in_one_sentence(corpus: Path) -> None:
+def test_bad_folders_raise_an_error(corpus: Path) -> None:
     one = read_timit(corpus).test[0]
     with pytest.raises(ValueError, match="has no folders train and test"):
         read_timit(corpus / "train")

@@ -154,12 +154,12 @@ def test_description_tells_what_is_drawn() -> None:
         "<g",
     ],
 )
-def test_foreign_content_of_a_file_is_refused(tmp_path: Path, inside: str) -> None:
+def test_foreign_content_of_a_file_raises_an_error(tmp_path: Path, inside: str) -> None:
     with pytest.raises(ValueError, match="the figure 'x'"):
         read_back(tmp_path, "x", f'<svg xmlns="http://www.w3.org/2000/svg">{inside}</svg>')
 
 
-def test_document_types_and_other_documents_are_refused(tmp_path: Path) -> None:
+def test_document_types_and_other_documents_raise_an_error(tmp_path: Path) -> None:
     bomb = '<!DOCTYPE svg [<!ENTITY a "aaaa">]><svg xmlns="http://www.w3.org/2000/svg">&a;</svg>'
     for text in (bomb, "", "<svg/>", "{}"):
         with pytest.raises(ValueError, match="the figure 'x'"):

@@ -303,7 +303,7 @@ JUDGED = json.dumps(
         ("figures/1-a.svg", "<html/>", "cannot be shown: the figure '1-a' has an element 'html'"),
     ],
 )
-def test_broken_run_directory_is_refused_in_a_sentence(tmp_path: Path, name: str, text: str, sentence: str) -> None:
+def test_broken_run_directory_raises_an_error(tmp_path: Path, name: str, text: str, sentence: str) -> None:
     (tmp_path / "run.json").write_text('{"state": "done"}')
     (tmp_path / "figures").mkdir()
     (tmp_path / name).write_text(text)
@@ -311,7 +311,7 @@ def test_broken_run_directory_is_refused_in_a_sentence(tmp_path: Path, name: str
         read_run(tmp_path)
 
 
-def test_what_cannot_be_reported_is_refused() -> None:
+def test_what_cannot_be_reported_raises_an_error() -> None:
     with pytest.raises(ValueError, match="no runs"):
         render_html([])
     with pytest.raises(ValueError, match="int cannot be reported"):

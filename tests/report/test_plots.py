@@ -125,7 +125,7 @@ def test_evaluations_name_what_differs(ax: Axes) -> None:
     assert [line.get_label() for line in ax.get_lines()] == ["objective", "Hessian products"]
 
 
-def test_history_that_lacks_something_is_refused_in_a_sentence() -> None:
+def test_history_that_lacks_something_raises_an_error() -> None:
     with pytest.raises(ValueError, match="no column 'fun': it has cost"):
         plot_convergence({"cost": [1.0]})
     with pytest.raises(ValueError, match="no column 'grad_norm'"):
@@ -172,7 +172,7 @@ def test_large_kernel_matrix_is_thinned(ax: Axes) -> None:
     assert ax.images[0].get_array().shape == (256, 256)  # type: ignore[union-attr]
 
 
-def test_kernel_matrix_refuses_wrong_shapes() -> None:
+def test_kernel_matrix_rejects_wrong_shapes() -> None:
     with pytest.raises(ValueError, match=r"shape \(2, 3\): pass a square one"):
         plot_kernel_matrix(np.ones((2, 3)))
     with pytest.raises(ValueError, match=r"clusters have shape \(1,\) for 2 rows"):

@@ -374,7 +374,7 @@ DIGITS = ["1_000", "１２", "٣", "0x10", "1e1_0", "1,5", "+-1", "1e", "--", "�
 
 
 @pytest.mark.parametrize("text", DIGITS)
-def test_other_digits_are_refused_by_every_reader(tmp_path, text):
+def test_other_digits_raise_an_error_in_every_reader(tmp_path, text):
     cell = f'"{text}"'
     cases = {
         "long.csv": (f"id,time,x\na,0,1\na,1,{cell}\n", "line 3, column 'x'"),

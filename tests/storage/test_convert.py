@@ -38,7 +38,7 @@ def test_from_lengths():
         (np.zeros(4), [4], r"X has shape \(4,\)"),
     ],
 )
-def test_from_lengths_refuses(rows, lengths, sentence):
+def test_from_lengths_rejects(rows, lengths, sentence):
     with pytest.raises(ValueError, match=sentence):
         from_lengths(rows, lengths)
 
@@ -67,7 +67,7 @@ def test_windows_of_an_array():
     ("length", "step", "sentence"),
     [(4, None, "sequence 1 has 3 time steps, fewer than one window of 4"), (0, None, "positive"), (1, 0, "positive")],
 )
-def test_windows_refuse(length, step, sentence):
+def test_windows_reject(length, step, sentence):
     with pytest.raises(ValueError, match=sentence):
         windows(DATA, length, step)
 
@@ -108,7 +108,7 @@ def test_scale_leaves_missing_values_out():
         (SequenceData([[[1.0, np.nan]]]), "standard", "channel 1 has no finite value"),
     ],
 )
-def test_scale_refuses(data, mode, sentence):
+def test_scale_rejects(data, mode, sentence):
     with pytest.raises(ValueError, match=sentence):
         scale(data, mode)
 
@@ -131,7 +131,7 @@ def test_the_name_chooses_the_reader(tmp_path, toy):
     assert len(read(tmp_path / "toys-2")) == 1
 
 
-def test_read_refuses(tmp_path, toy):
+def test_read_rejects(tmp_path, toy):
     path = tmp_path / "walk.toy"
     with pytest.raises(FileNotFoundError, match="there is no file or folder"):
         read(path)

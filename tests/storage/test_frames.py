@@ -321,7 +321,7 @@ BAD: dict[str, tuple[Columns, dict[str, Any], str]] = {
 
 
 @parametrize("case", BAD, fast=10)
-def test_defects_get_one_sentence(frame, case):
+def test_defects_raise_an_error(frame, case):
     columns, options, sentence = BAD[case]
     with says(sentence):
         from_frame(frame(columns), **options)

@@ -14,7 +14,7 @@ from manifoldseq.storage import ReadError
 
 
 def try_damaged_files(name: str, folder: Path, count: int, seed: int) -> tuple[int, int]:
-    """Return how many damaged files were read and how many refused; anything else fails."""
+    """Return how many damaged files were read and how many rejected; anything else fails."""
     sample = SAMPLES[name]
     outcomes = [0, 0]
     for i, content in enumerate(damaged(sample, count, seed)):
@@ -45,20 +45,20 @@ def bounded_memory(leave_memory):
 
 @parametrize("name", PARAMETERS, fast=4)
 def test_damaged_files(name, tmp_path, bounded_memory):
-    read, refused = try_damaged_files(name, tmp_path, 100, seed=0)
-    assert refused > 10 and read + refused == 100
+    read, rejected = try_damaged_files(name, tmp_path, 100, seed=0)
+    assert rejected > 10 and read + rejected == 100
 
 
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::UserWarning")  # of a first line that damage has made one of numbers
 @pytest.mark.parametrize("name", PARAMETERS)
 def test_many_damaged_files(name, tmp_path, bounded_memory):
-    _, refused = try_damaged_files(name, tmp_path, 10_000, seed=1)
-    assert refused > 1000
+    _, rejected = try_damaged_files(name, tmp_path, 10_000, seed=1)
+    assert rejected > 1000
 
 
 @parametrize("name", PARAMETERS, fast=4)
-def test_every_cut_is_refused_or_shorter(name, tmp_path):
+def test_every_cut_raises_an_error_or_reads_less(name, tmp_path):
     """A file cut anywhere never gives more numbers than the whole one."""
     sample = SAMPLES[name]
     content = sample.contents()[0]

@@ -59,7 +59,7 @@ print(json.dumps(done))
 
 
 def read_in_a_process(reads: dict[str, tuple[str, Path]], limit: int = 0) -> dict[str, tuple[str, float]]:
-    """Return the sentence of each reader and by how many MiB its process grew; `limit` bytes are free in it."""
+    """Return the message of each reader and by how many MiB its process grew; `limit` bytes are free in it."""
     listed = json.dumps([(name, call, str(path)) for name, (call, path) in reads.items()])
     command = [sys.executable, "-c", READ, str(limit), listed]
     done = subprocess.run(command, capture_output=True, text=True, timeout=200, check=False)
@@ -337,7 +337,7 @@ def special(path: Path, kind: str) -> None:
 
 @parametrize("kind", [PIPE, SOCKET, DEVICE], fast=1)
 @pytest.mark.parametrize("name", [pytest.param(n, marks=needs(ENDINGS[n]) if n in ENDINGS else ()) for n in READERS])
-def test_what_is_no_file_is_refused_at_once(tmp_path: Path, no_waiting: None, name: str, kind: str) -> None:
+def test_what_is_no_file_raises_an_error_at_once(tmp_path: Path, no_waiting: None, name: str, kind: str) -> None:
     file, read = READERS[name]
     path = tmp_path / file
     special(path, kind)
@@ -346,7 +346,7 @@ def test_what_is_no_file_is_refused_at_once(tmp_path: Path, no_waiting: None, na
     assert "\n" not in str(caught.value)
 
 
-def test_a_pipe_that_takes_the_place_of_a_file_is_refused(
+def test_a_pipe_that_takes_the_place_of_a_file_raises_an_error(
     tmp_path: Path, no_waiting: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Between the look at the name and the opening."""
@@ -400,7 +400,7 @@ def test_beyond_a_size_a_file_is_suspected(tmp_path: Path, monkeypatch: pytest.M
 
 @parametrize(("soft", "hard"), [(64, 4096), (64, 128)], fast=1)
 def test_more_files_than_may_be_open(tmp_path: Path, soft: int, hard: int) -> None:
-    """Each mapped file is open: the limit that a user may change is raised, or the sentence says what to do."""
+    """Each mapped file is open: the limit that a user may change is raised, or the message says what to do."""
     for i in range(150):
         np.save(tmp_path / f"{i}.npy", np.full((3, 2), i, np.float32))
     code = (
@@ -479,7 +479,7 @@ def read_bombs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, tuple[str,
 
 
 @parametrize("name", bombs(), fast=2)
-def test_bombs_are_refused_before_they_take_memory(read_bombs: dict[str, tuple[str, float]], name: str) -> None:
+def test_bombs_raise_an_error_before_they_take_memory(read_bombs: dict[str, tuple[str, float]], name: str) -> None:
     sentence, grown = read_bombs[name]
     kind, _, told = sentence.partition(": ")
     assert kind in ("ReadError", "ModelError", "CheckpointError", "ValueError") and "\n" not in told, sentence

@@ -244,7 +244,7 @@ def test_damage_is_found(whole: Whole, tmp_path: Path) -> None:
      ('{"format": 2}', r"model\.json has format 2, this version reads format 1: install .*, or fit the"),
      ("[" * 100_000, "cannot be read"), ('{"format": 1}', r"model\.npz cannot be read")],
 )  # fmt: skip
-def test_other_documents_are_refused(tmp_path: Path, text: str, sentence: str) -> None:
+def test_other_documents_raise_an_error(tmp_path: Path, text: str, sentence: str) -> None:
     (tmp_path / "model.json").write_text(text)
     with pytest.raises(ModelError, match=sentence):
         load_model(tmp_path)
@@ -279,7 +279,7 @@ def test_pickles_are_not_opened(whole: Whole, tmp_path: Path, monkeypatch: pytes
     assert not (tmp_path / "exploded").exists()
 
 
-def test_headers_that_claim_too_much_are_refused(whole: Whole, tmp_path: Path) -> None:
+def test_headers_that_claim_too_much_raise_an_error(whole: Whole, tmp_path: Path) -> None:
     save_model(whole, tmp_path)
     header = io.BytesIO()
     np.lib.format.write_array_header_1_0(header, {"descr": "<f8", "fortran_order": False, "shape": (1 << 40, 1 << 10)})
@@ -317,14 +317,14 @@ def test_attributes_cannot_hide_a_method(whole: Whole, tmp_path: Path, name: str
 
 
 @pytest.mark.parametrize("missing", ["estimator", "plugin", "parameters", "attributes"])
-def test_incomplete_documents_are_refused(whole: Whole, tmp_path: Path, missing: str) -> None:
+def test_incomplete_documents_raise_an_error(whole: Whole, tmp_path: Path, missing: str) -> None:
     save_model(whole, tmp_path)
     rewritten(tmp_path, lambda d: d.pop(missing))
     with pytest.raises(ModelError, match="cannot be restored"):
         load_model(tmp_path)
 
 
-def test_every_truncation_is_refused(whole: Whole, tmp_path: Path) -> None:
+def test_every_truncation_raises_an_error(whole: Whole, tmp_path: Path) -> None:
     save_model(whole, tmp_path)
     data = (tmp_path / "model.npz").read_bytes()
     for length in range(0, len(data), 37):

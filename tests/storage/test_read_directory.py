@@ -366,7 +366,7 @@ class TestParquet:
             ),
         ],
     )
-    def test_defects_get_one_sentence(self, tmp_path, columns, sentence):
+    def test_defects_raise_an_error(self, tmp_path, columns, sentence):
         with pytest.raises(ReadError) as caught:
             read_directory(self.fill(tmp_path / "p", **columns))
         assert sentence in str(caught.value) and "\n" not in str(caught.value)
@@ -442,7 +442,7 @@ BAD = {
 
 
 @pytest.mark.parametrize("case", BAD)
-def test_defects_get_one_sentence(tmp_path, case):
+def test_defects_raise_an_error(tmp_path, case):
     files, sentence = BAD[case]
     with pytest.raises(ReadError) as caught:
         read_directory(fill(tmp_path, files))

@@ -132,7 +132,7 @@ BAD = {
 
 
 @pytest.mark.parametrize("case", BAD)
-def test_defects_get_one_sentence(write, case):
+def test_defects_raise_an_error(write, case):
     content, options, sentence = BAD[case]
     path = write(content)
     with pytest.raises(ReadError) as caught:
@@ -201,7 +201,7 @@ class TestParquet:
     }
 
     @pytest.mark.parametrize("case", BAD)
-    def test_defects_get_one_sentence(self, write, case):
+    def test_defects_raise_an_error(self, write, case):
         table, options, sentence = self.BAD[case]
         path = self.write(write, table)
         with pytest.raises(ReadError) as caught:
@@ -209,7 +209,7 @@ class TestParquet:
         assert str(caught.value).startswith(str(path)) and sentence in str(caught.value)
         assert "\n" not in str(caught.value)
 
-    def test_a_table_that_unpacks_to_much_is_refused(self, write, leave_memory):
+    def test_a_table_that_unpacks_to_much_raises_an_error(self, write, leave_memory):
         path = self.write(write, {"id": np.zeros(10**5, int), "time": np.arange(10**5), "x": np.zeros(10**5)})
         leave_memory(2 * 2**20)
         with pytest.raises(ReadError, match="of memory"):
@@ -465,7 +465,7 @@ class TestDates:
             ),
         ],
     )
-    def test_defects_get_one_sentence(self, write, cells, sentence):
+    def test_defects_raise_an_error(self, write, cells, sentence):
         with pytest.raises(ReadError) as caught:
             read_csv(write("id,time,x\n" + "".join(f"a,{cell},1\n" for cell in cells)))
         assert sentence in str(caught.value) and "\n" not in str(caught.value)

@@ -68,7 +68,7 @@ def test_only_the_wanted_variable_is_loaded(write, leave_memory):
 
 
 def test_files_of_matlab_itself():
-    """Files of many versions and machines, shipped with scipy's own tests, are read or refused in a sentence."""
+    """Files of many versions and machines, shipped with scipy's own tests, are read, or raise an error of one line."""
     folder = Path(scipy.io.__file__).parent / "matlab" / "tests" / "data"
     for path in folder.glob("*.mat"):
         try:
@@ -119,7 +119,7 @@ BAD = {
 
 
 @parametrize("case", BAD, fast=6)
-def test_defects_get_one_sentence(write, case):
+def test_defects_raise_an_error(write, case):
     content, options, sentence = BAD[case]
     path = write(content)
     with pytest.raises(ReadError) as caught:
@@ -148,7 +148,7 @@ class TestVersion73:
         path = self.store(tmp_path, lambda file, _: file.create_dataset("x", data=block.T))
         assert_sequences(read_mat(path), list(block))
 
-    def refuse(self, tmp_path, sentence, fill, **options):
+    def check_error(self, tmp_path, sentence, fill, **options):
         path = self.store(tmp_path, fill)
         with pytest.raises(ReadError, match=sentence) as caught:
             read_mat(path, **options)
@@ -170,15 +170,15 @@ class TestVersion73:
         def external(file, _):
             file.create_dataset("x", (3, 3), "f8", external=[(str(other), 0, 72)])
 
-        self.refuse(tmp_path, "there are none", link)
-        self.refuse(tmp_path, "values in another file", virtual)
-        self.refuse(tmp_path, "values in another file", external)
+        self.check_error(tmp_path, "there are none", link)
+        self.check_error(tmp_path, "values in another file", virtual)
+        self.check_error(tmp_path, "values in another file", external)
 
     def test_claims(self, tmp_path):
         huge = (10**6, 10**6)
         claim = "holds a claim of 1000000000000 values in 0 bytes"
-        self.refuse(tmp_path, claim, lambda file, _: file.create_dataset("x", huge, "f8"))
-        self.refuse(tmp_path, claim, lambda file, _: file.create_dataset("x", huge, "f8", compression="gzip"))
+        self.check_error(tmp_path, claim, lambda file, _: file.create_dataset("x", huge, "f8"))
+        self.check_error(tmp_path, claim, lambda file, _: file.create_dataset("x", huge, "f8", compression="gzip"))
 
     def test_cells_that_repeat_one_array(self, tmp_path, leave_memory):
         def fill(file, h5py):
@@ -188,11 +188,11 @@ class TestVersion73:
             cells.attrs["MATLAB_class"] = np.bytes_("cell")
 
         leave_memory(2 * 2**20)
-        self.refuse(tmp_path, "would take", fill)
+        self.check_error(tmp_path, "would take", fill)
 
     def test_other_contents(self, tmp_path):
-        self.refuse(tmp_path, "is of class struct", lambda file, _: file.create_group("x"), variable="x")
-        self.refuse(
+        self.check_error(tmp_path, "is of class struct", lambda file, _: file.create_group("x"), variable="x")
+        self.check_error(
             tmp_path, "holds values of type object", lambda file, _: file.create_dataset("x", data=[["a"] * 2] * 2)
         )
 
@@ -205,9 +205,9 @@ class TestVersion73:
 
             return fill
 
-        self.refuse(tmp_path, "holds a cell that is not an array", cells("group"))
-        self.refuse(tmp_path, "holds a cell that is not an array", cells("null"))
-        self.refuse(tmp_path, "holds a cell array without references", cells(None))
+        self.check_error(tmp_path, "holds a cell that is not an array", cells("group"))
+        self.check_error(tmp_path, "holds a cell that is not an array", cells("null"))
+        self.check_error(tmp_path, "holds a cell array without references", cells(None))
 
 
 def test_version_73_without_h5py(write, monkeypatch):

@@ -193,7 +193,7 @@ def test_defects_of_npz(write, case):
     assert "\n" not in str(caught.value)
 
 
-def test_a_bomb_is_refused_before_it_is_inflated(write, leave_memory, monkeypatch):
+def test_a_bomb_raises_an_error_before_it_is_inflated(write, leave_memory, monkeypatch):
     path = write(npz_bytes(compressed=True, X=np.zeros((1000, 100, 20))))
     assert path.stat().st_size < 2**16
     leave_memory(2 * 2**20)

@@ -76,7 +76,7 @@ DEFECTS = {
 
 
 @parametrize("case", DEFECTS, fast=8)
-def test_defects_are_one_sentence(tmp_path, case):
+def test_defects_raise_an_error(tmp_path, case):
     change, words = DEFECTS[case]
     arrays = {name: np.asarray(array) for name, array in {**GOOD, **change}.items() if array is not None}
     (tmp_path / "bad.npz").write_bytes(npz_bytes(**arrays))
@@ -85,7 +85,7 @@ def test_defects_are_one_sentence(tmp_path, case):
     assert "\n" not in str(caught.value) and str(caught.value).startswith(str(tmp_path / "bad.npz"))
 
 
-def test_formats_that_are_no_rows_are_refused(tmp_path):
+def test_formats_that_are_no_rows_raise_an_error(tmp_path):
     for kind in ("bsr", "dia"):
         save_npz(tmp_path / "other.npz", csr_matrix(DENSE).asformat(kind))
         with pytest.raises(ReadError, match=f"in the format '{kind}': save it as rows"):

@@ -75,7 +75,7 @@ BAD = {
 
 
 @parametrize("case", BAD, fast=6)
-def test_defects_get_one_sentence(write, case):
+def test_defects_raise_an_error(write, case):
     content, sentence = BAD[case]
     path = write(content)
     with pytest.raises(ValueError) as caught:
@@ -118,7 +118,7 @@ def test_the_record_is_checked():
         ("@univariate true\n@classLabel true 1 2", "class label"),
     ],
 )
-def test_a_case_without_channels_is_one_sentence(tmp_path, header, what):
+def test_a_case_without_channels_raises_an_error(tmp_path, header, what):
     path = tmp_path / "none.ts"
     for case in ("1", "2.5"):
         label = case if what == "target" else header.split()[-1]

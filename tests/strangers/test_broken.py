@@ -33,7 +33,7 @@ def asked(site: Path, code: str) -> str:
 
 
 def raised(site: Path, kind: str, lookup: str) -> str:
-    """Return the sentence with which a lookup raises an error of a kind."""
+    """Return the message with which a lookup raises an error of a kind."""
     return asked(site, f"try:\n    hooks.{lookup}\nexcept hooks.{kind} as error:\n    print(error)")
 
 

@@ -154,14 +154,14 @@ def defect(t: Float) -> tuple[int, str]:
 
 
 def partly(name: str, why: str, clock: str) -> str:
-    """Return the sentence for a column that is a clock in some sequences only, and the ways out."""
+    """Return the message for a column that is a clock in some sequences only, and the ways out."""
     return (
         f"column {name!r} {why}, but is a clock in {clock}: correct it, sort the rows by it with time={name!r} (--read "
         f"time={name}), or keep it as a channel with time=None (--read time=none)"
     )
 
 
-def refuse_some(path: object, data: SequenceData) -> None:
+def check_all_or_none(path: object, data: SequenceData) -> None:
     """Raise an error if a column that is called a time is a clock in some sequences of a folder, but not in all."""
     for j, name in enumerate(data.channel_names or ()):
         times = [filled(x[:, j]) for x in data.sequences] if says_time(name) else []

@@ -121,8 +121,8 @@ def read_csv(
         if not found.named:
             said.insert(0, FIRST_LINE + ": columns are called by numbers from 0")
         data = of_table(found.table, replace(asked, label=found.label), named=found.named)
-    for sentence in said:  # not while the file is open: what decoders warn of is silenced
-        warnings.warn(f"{path} {sentence}", stacklevel=2)
+    for message in said:  # not while the file is open: what decoders warn of is silenced
+        warnings.warn(f"{path} {message}", stacklevel=2)
     return data
 
 

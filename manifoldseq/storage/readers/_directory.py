@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from ..._quoted import quoted
 from .._data import SequenceData
 from .._limits import FilePath, ReadError, natural, record, require, require_memory
-from ._clock import AUTO, filled, refuse_some, steady, without_clocks, without_nothing
+from ._clock import AUTO, check_all_or_none, filled, steady, without_clocks, without_nothing
 from ._columns import Asked, Columns, choose_columns
 from ._csv import FIRST_LINE, read_table
 from ._long_table import Rows
@@ -147,7 +147,7 @@ def read_directory(
     if not columns.clocks:
         return data
     data = without_clocks(data)
-    refuse_some(path, data)
+    check_all_or_none(path, data)
     return data
 
 
@@ -354,8 +354,8 @@ def _read_tables(path: FilePath, files: list[Path], asked: Asked, text: Text) ->
         top = rows.values[:1].ravel()
         if not columns.named and (top == np.round(top)).all() and len(set(top.tolist())) == len(top):  # years, say
             said.append(f"{FIRST_LINE}: if it names the columns, write names that are no numbers")
-        for sentence in said if i == 0 else ():  # the others have the same names
-            warnings.warn(f"{file} {sentence}", stacklevel=5)
+        for message in said if i == 0 else ():  # the others have the same names
+            warnings.warn(f"{file} {message}", stacklevel=5)
         require(path, total := total + rows.values.size, len(files))
         yield columns, rows
 

@@ -39,7 +39,7 @@ def assemble(path: FilePath, columns: Columns, rows: Rows, place: Callable[[int]
         rows = replace(rows, times=_without_holes(rows.times, ids))
     starts = _in_order(ids, rows.times)
     if rows.times is not None and starts is None and not columns.certain and not are_times(rows.times, ids):
-        _refuse_some(path, columns, rows, ids, place)
+        _check_all_or_none(path, columns, rows, ids, place)
         columns, rows = _as_channel(columns, given)
         starts = _in_order(ids, None)
     if rows.times is not None and len(bad := np.flatnonzero(~np.isfinite(rows.times))):
@@ -150,7 +150,7 @@ def are_times(times: NDArray[np.float64], ids: NDArray[np.intp] | None) -> bool:
     return all(map(is_time, np.split(times[order], starts[1:])))
 
 
-def _refuse_some(
+def _check_all_or_none(
     path: FilePath, columns: Columns, rows: Rows, ids: NDArray[np.intp], place: Callable[[int], str]
 ) -> None:
     """Raise an error if what is called time is a clock in some sequences, since it is none in all."""

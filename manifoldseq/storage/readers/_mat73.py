@@ -43,18 +43,18 @@ def _kind(item: Any) -> str:
 
 def _load(h5py: Any, path: FilePath, name: str, item: Any, kind: str) -> NDArray[Any] | list[NDArray[Any]]:
     if not isinstance(item, h5py.Dataset):
-        raise _refusal(path, name, "a struct")
+        raise _error(path, name, "a struct")
     if kind != "cell":
         return _array(path, name, item)
     if "MATLAB_empty" in item.attrs:
         return []
     if h5py.check_ref_dtype(item.dtype) is not h5py.Reference:
-        raise _refusal(path, name, "a cell array without references")
+        raise _error(path, name, "a cell array without references")
     cells, total = [], 0
     for reference in _values(path, name, item).T.ravel(order="F"):
         cell: Any = item.file[reference] if reference else None
         if not isinstance(cell, h5py.Dataset) or cell.shape is None:
-            raise _refusal(path, name, "a cell that is not an array")
+            raise _error(path, name, "a cell that is not an array")
         total += cell.size * (8 + cell.dtype.itemsize) + OVERHEAD
         require_memory(path, total)  # a small file can refer to one array many times
         cells.append(_array(path, name, cell))
@@ -66,7 +66,7 @@ def _array(path: FilePath, name: str, item: Any) -> NDArray[Any]:
     if "MATLAB_empty" in item.attrs:
         return np.zeros((0, 0))
     if item.shape is None or item.dtype.kind not in "biuf":
-        raise _refusal(path, name, f"values of type {item.dtype}")
+        raise _error(path, name, f"values of type {item.dtype}")
     array = _values(path, name, item).T
     if _kind(item) != "char":
         return array
@@ -78,17 +78,17 @@ def _values(path: FilePath, name: str, item: Any) -> NDArray[Any]:
     properties = item.id.get_create_plist()
     filters = [properties.get_filter(i)[0] for i in range(properties.get_nfilters())]
     if item.is_virtual or item.external or not FILTERS.issuperset(filters):
-        raise _refusal(path, name, "values in another file or in a compression other than MATLAB's")
+        raise _error(path, name, "values in another file or in a compression other than MATLAB's")
     held = min(item.id.get_storage_size(), Path(path).stat().st_size)
     if item.size * item.dtype.itemsize > held * (DEFLATE_RATIO if filters else 1):
-        raise _refusal(path, name, f"a claim of {item.size} values in {held} bytes")
+        raise _error(path, name, f"a claim of {item.size} values in {held} bytes")
     chunk = item.dtype.itemsize * math.prod(item.chunks or ())  # inflated as a whole, though one value is asked for
     if filters.count(1) > 1 or (filters and chunk > held * DEFLATE_RATIO):
-        raise _refusal(path, name, f"chunks of {chunk} bytes in {held}")
+        raise _error(path, name, f"chunks of {chunk} bytes in {held}")
     require_memory(path, 2 * chunk + item.size * (8 + item.dtype.itemsize))
     require_inflated(path, item.size * item.dtype.itemsize if filters else 0)
     return np.asarray(item[()])
 
 
-def _refusal(path: FilePath, name: str, what: str) -> ReadError:
+def _error(path: FilePath, name: str, what: str) -> ReadError:
     return ReadError(f"{path}, variable {name!r} holds {what}: save a cell array of matrices, or a full numeric array")

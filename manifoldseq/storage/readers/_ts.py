@@ -42,7 +42,7 @@ def read_ts(path: str | PathLike[str]) -> SequenceData:
     Raises
     ------
     ReadError
-        One sentence naming the file, the line and what to do: not UTF-8, empty, no ``@data``, a value that
+        The message names the file, the line and what to do: not UTF-8, empty, no ``@data``, a value that
         is not a number, or a case that does not fit the header.
     FileNotFoundError
         If there is no such file.
@@ -65,7 +65,7 @@ def read_ts(path: str | PathLike[str]) -> SequenceData:
         elif line.startswith("@"):
             reader.header(number, line)
         else:
-            _refuse(reader.path, number, "data before the @data line: add the header, or use another reader")
+            _fail(reader.path, number, "data before the @data line: add the header, or use another reader")
     return reader.result()
 
 
@@ -79,7 +79,7 @@ def _lines(path: str) -> Iterator[tuple[int, str]]:
                 if line and not line.startswith("#"):
                     yield number, line
     except UnicodeDecodeError:
-        _refuse(path, number + 1, "the text is not UTF-8 here or soon after: save the file as UTF-8")
+        _fail(path, number + 1, "the text is not UTF-8 here or soon after: save the file as UTF-8")
     if number == 0:
         raise ReadError(f"{path} is empty: expected a .ts file with a header and an @data section")
 
@@ -128,12 +128,12 @@ class _Reader:
 
     def flag(self, number: int, key: str, value: str) -> bool:
         if value.lower() not in ("true", "false"):
-            _refuse(self.path, number, f"@{key} is {quoted(value)}: write true or false")
+            _fail(self.path, number, f"@{key} is {quoted(value)}: write true or false")
         return value.lower() == "true"
 
     def count(self, number: int, key: str, value: str) -> int:
         if not (value.isascii() and value.isdecimal()) or int(value) == 0:
-            _refuse(self.path, number, f"@{key} is {quoted(value)}: write a positive whole number")
+            _fail(self.path, number, f"@{key} is {quoted(value)}: write a positive whole number")
         return int(value)
 
     def case(self, number: int, line: str) -> None:
@@ -143,25 +143,21 @@ class _Reader:
             self.labels.append(self.label(number, texts.pop().strip()))
             if not texts:
                 what = "target" if self.target else "class label"
-                _refuse(self.path, number, f"the case has a {what} and no channels: write its values before the {what}")
+                _fail(self.path, number, f"the case has a {what} and no channels: write its values before the {what}")
         if self.channels is None:
             self.channels = len(texts)
         if len(texts) != self.channels:
             wanted = f"{self.channels} channels" + " and a label" * bool(self.labels)
-            _refuse(self.path, number, f"the case has {len(texts)} channels, not {wanted}: complete or remove it")
+            _fail(self.path, number, f"the case has {len(texts)} channels, not {wanted}: complete or remove it")
         if self.stamped:
             texts = [self.unstamped(number, channel, text) for channel, text in enumerate(texts)]
         channels = [self.values(number, channel, text) for channel, text in enumerate(texts)]
         lengths = {len(values) for values in channels}
         if len(lengths) > 1:
-            _refuse(
-                self.path, number, f"channels differ in length ({min(lengths)} to {max(lengths)}): fill gaps with ?"
-            )
+            _fail(self.path, number, f"channels differ in length ({min(lengths)} to {max(lengths)}): fill gaps with ?")
         if self.equal_length and self.length not in (None, len(channels[0])):
             found = len(channels[0])
-            _refuse(
-                self.path, number, f"the case has {found} time steps, not {self.length} (@seriesLength): correct one"
-            )
+            _fail(self.path, number, f"the case has {found} time steps, not {self.length} (@seriesLength): correct one")
         self.sequences.append(np.stack(channels, axis=1))
         self.size += self.sequences[-1].size
         require(self.path, self.size, len(self.sequences))
@@ -170,20 +166,20 @@ class _Reader:
         """Return the values of pairs (time stamp, value); all channels of a case have the same time stamps."""
         pairs = _PAIR.findall(text)
         if _PAIR.sub("", text).strip(", ") or not pairs:
-            _refuse(
+            _fail(
                 self.path, number, f"channel {channel} is no list of pairs: write (time stamp,value),… as @timeStamps"
             )
         stamps = [stamp.strip() for stamp, _ in pairs]
         if channel == 0:
             self.stamps.append(stamps)
         elif stamps != self.stamps[-1]:
-            _refuse(self.path, number, f"channel {channel} has other time stamps than channel 0: resample the case")
+            _fail(self.path, number, f"channel {channel} has other time stamps than channel 0: resample the case")
         return ",".join(value for _, value in pairs)
 
     def label(self, number: int, text: str) -> str:
         if self.classes and text not in self.classes:
             known = ", ".join(name[:40] for name in self.classes[:10])
-            _refuse(
+            _fail(
                 self.path,
                 number,
                 f"the last field {quoted(text, 40)} is not a class of the header ({known}): correct it",
@@ -196,9 +192,7 @@ class _Reader:
             return decimals(["nan" if value == "?" else value for value in texts])
         except ValueError:
             t = next(t for t, value in enumerate(texts) if value != "?" and not _is_number(value))
-            _refuse(
-                self.path, number, f"channel {channel}, t={t} is {quoted(texts[t])}, no number: write a number or ?"
-            )
+            _fail(self.path, number, f"channel {channel}, t={t} is {quoted(texts[t])}, no number: write a number or ?")
 
     def result(self) -> SequenceData:
         if not self.sequences:
@@ -253,5 +247,5 @@ def _is_number(text: str) -> bool:
     return True
 
 
-def _refuse(path: str, number: int, sentence: str) -> NoReturn:
-    raise ReadError(f"{path}, line {number}: {sentence}")
+def _fail(path: str, number: int, message: str) -> NoReturn:
+    raise ReadError(f"{path}, line {number}: {message}")

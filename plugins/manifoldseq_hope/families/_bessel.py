@@ -113,7 +113,7 @@ def _log_bessel(order: float, kappa: Array, method: str) -> Array:
 
 
 def _within(name: str, value: Any, most: float = np.inf) -> Array:
-    """Return values in double precision, or refuse one below zero or above the most; NaN is let through."""
+    """Return values in double precision; raise ValueError below zero and above the maximum. NaN is accepted."""
     value = np.asarray(value, dtype=np.float64)
     outside = (value < 0) | (value > most)
     if np.any(outside):

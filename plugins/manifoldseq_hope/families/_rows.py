@@ -14,7 +14,7 @@ from ._family import Array
 
 
 def check_sizes(N: int, D: int, M: Any, K: Any) -> None:
-    """Refuse sizes that N rows of D columns do not carry."""
+    """Raise ValueError for sizes that N rows of D columns do not support."""
     check_whole("n_latent", M)
     check_number_of("n_components", K)
     if M > D:
@@ -24,7 +24,7 @@ def check_sizes(N: int, D: int, M: Any, K: Any) -> None:
 
 
 def check_number_of(name: str, K: Any) -> None:
-    """Refuse what is no number of components, and say who chooses it."""
+    """Raise ValueError for an invalid number of components; the message names the estimators that choose it."""
     if isinstance(K, str) and K == "auto":
         raise ValueError(
             f"{name}='auto' is for VonMisesFisherMixture and PCAMovMF, which choose it by bic: pass a whole number here"
@@ -33,7 +33,7 @@ def check_number_of(name: str, K: Any) -> None:
 
 
 def check_rows(X: Any) -> Array:
-    """Return an (N, D) array of float32 or float64, or refuse it; of tables in a list, the rows of all of them."""
+    """Validate an (N, D) array of float32 or float64; the rows of several tables in a list are concatenated."""
     X = check_real(X)
     if isinstance(X, list | tuple) and X and all(np.ndim(part) == 2 for part in X):
         X = np.concatenate([np.asarray(part) for part in X])
@@ -56,7 +56,7 @@ def has_direction(X: Any) -> NDArray[np.bool_]:
 
 
 def check_directions(X: Any) -> None:
-    """Refuse rows of zeros, which have no direction."""
+    """Raise ValueError for rows of zeros, which have no direction."""
     zero = np.flatnonzero(~has_direction(X))
     if len(zero):
         raise ValueError(

@@ -426,7 +426,7 @@ def _shared(
 
 
 def _check_channels_last(shape: tuple[int, ...]) -> None:
-    """Refuse images of one or three channels that are the first axis of an image, as torch has them."""
+    """Raise ValueError for images whose first axis is one or three channels, as in torch."""
     if len(shape) == 4 and shape[1] in (1, 3) and min(shape[2:]) > 4:
         raise ValueError(
             f"X has shape {shape}, which looks like (N, channels, H, W): channels are the last axis here, pass "
@@ -439,7 +439,7 @@ def _dtype(images: Array) -> Any:
 
 
 def _pair(name: str, value: Any) -> tuple[int, int]:
-    """Return two whole numbers above zero, or refuse the value."""
+    """Validate two whole numbers above zero."""
     pair = (value, value) if isinstance(value, Integral) else value
     if not _whole(pair, (2,)):
         raise ValueError(f"{name}={quoted(value)} is not valid: pass a whole number above zero, or two")

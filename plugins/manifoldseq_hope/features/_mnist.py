@@ -86,7 +86,7 @@ def read_mnist(folder: Path | str | None = None, *, verify: bool = True) -> Digi
     Raises
     ------
     ValueError
-        If a file is missing, truncated, exchanged with another or not the one of the database; the sentence names it.
+        If a file is missing, truncated, exchanged with another or not the one of the database; the message names it.
     ImportError
         If the files are to be fetched and pooch is not installed.
     OSError

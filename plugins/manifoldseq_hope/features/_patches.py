@@ -171,7 +171,7 @@ def _sliding(pixels: Array, width: int, step: int, of: np.ufunc) -> Array:
 
 
 def read(images: Any, some: slice, dtype: Any) -> Array:
-    """Return the pixels of some images, one image after the other; refuse NaN, infinity and what overflows."""
+    """Return the pixels of some images, one image after the other; raise ValueError for NaN, infinity and overflow."""
     part = np.asarray(images[some])
     pixels = np.ascontiguousarray(part, dtype=dtype).reshape(-1)
     if part.dtype.kind == "f" and not np.abs(pixels).max() <= _largest(dtype):  # also if it is NaN

@@ -107,7 +107,7 @@ def responses_of(model: Any, D: int, weights: bool, kmeans: str) -> Responses:
 
 
 def check_model(model: Any) -> None:
-    """Refuse what has no responses."""
+    """Raise ValueError for a model without responses."""
     if not isinstance(model, OWN + OTHERS):
         raise ValueError(
             f"model={quoted(model)} gives no features of patches: pass HOPE, PCAMovMF, VonMisesFisherMixture, "

@@ -291,7 +291,7 @@ class HOPE(ProjectedMixture):
         }
 
     def _check_structure(self, problem: Any) -> None:
-        """Refuse settings that are not those of the model which batches were learnt by."""
+        """Raise ValueError for settings other than those of the model of the earlier batches."""
         for name, value in self._structure(problem).items():
             if value != self.structure_[name]:
                 raise ValueError(

@@ -58,7 +58,7 @@ def penalty_gradient(U: Array) -> Array:
 
 
 def _directed(U: Any) -> Array:
-    """Return a matrix in double precision, or refuse one with a row of zeros."""
+    """Return a matrix in double precision; raise ValueError for a row of zeros."""
     U = np.asarray(U, dtype=np.float64)
     if U.ndim != 2:
         raise ValueError(f"U has shape {U.shape}: pass an (M, D) array")

@@ -317,7 +317,7 @@ class ProjectedMixture(  # pyright: ignore[reportIncompatibleMethodOverride]  # 
         Von Mises-Fisher components of z as it is (``normalize_z=False``) are those of its direction given its length,
         kappa_k |z| being their concentrations; how they are fitted depends on the unit of the rows. The laws
         (`radius_`) are fitted after the model: what `fit` maximizes, and `log_likelihood_` is, is the likelihood (11),
-        (30). Rows of zeros are refused where directions are modelled.
+        (30). Rows of zeros raise ValueError where directions are modelled.
 
         Warns
         -----

@@ -21,7 +21,7 @@ Sizes = tuple[tuple[int | None, int], ...]
 
 
 def checked_sizes(layers: Any, n_features: int) -> Sizes:
-    """Return the sizes of the layers, or refuse them; a None in a pair becomes the smaller of inputs and units."""
+    """Validate the sizes of the layers; a None in a pair becomes the smaller of inputs and units."""
     if not isinstance(layers, Sequence) or isinstance(layers, str) or not layers:
         raise ValueError(f"layers={quoted(layers)} is not valid: pass a list of K or (M, K), such as [(100, 1000)]")
     found: list[tuple[int | None, int]] = []

@@ -1,4 +1,4 @@
-"""Checks of labels; one sentence each."""
+"""Checks of labels."""
 
 from numbers import Number, Real
 from typing import Any
@@ -11,7 +11,7 @@ _KINDS = {"b": "numbers", "i": "numbers", "u": "numbers", "f": "numbers", "U": "
 
 
 def kind_of_labels(name: str, y: Any) -> str:
-    """Return what labels are, such as "numbers" or "strings"; refuse missing ones and a mixture."""
+    """Return the kind of labels, such as "numbers" or "strings"; raise ValueError for missing and mixed labels."""
     check_unmasked(y, name)
     values = np.asarray(y, dtype=object if isinstance(y, list | tuple) else None)  # else NaN among strings is "nan"
     values = np.atleast_1d(values)

@@ -267,7 +267,7 @@ class HOPEStack(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClassifierMix
         return checked_sizes(layers, n_features)
 
     def _check_network(self, sizes: Sizes, n_classes: int | None) -> None:
-        """Refuse, before layers are learnt, a network that they could not be fine-tuned in."""
+        """Raise ValueError, before layers are learnt, for a network in which they could not be fine-tuned."""
         network = self.network
         if network is None:
             return

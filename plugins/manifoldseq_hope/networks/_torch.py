@@ -27,7 +27,7 @@ def load_torch() -> Any:
     Raises
     ------
     ImportError
-        If it is not installed; the sentence says how to install it.
+        If it is not installed; the message says how to install it.
     """
     try:
         return import_module("torch")

@@ -213,7 +213,7 @@ class Trainer:
 
 
 def _checked(criterion: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
-    """Return a criterion that refuses to be anything but a scalar that depends on the scores."""
+    """Return a criterion that raises ValueError unless its value is a scalar that depends on the scores."""
     torch = load_torch()
 
     def loss(scores: Any, labels: Any) -> Any:

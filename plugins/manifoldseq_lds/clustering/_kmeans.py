@@ -308,7 +308,7 @@ class LDSKMeans(Chosen, ClassNamePrefixFeaturesOutMixin, TransformerMixin, Clust
         Raises
         ------
         ValueError
-            For an invalid parameter or input; one sentence says which, where, and what to do.
+            For an invalid parameter or input; the message says which, where, and what to do.
 
         Warns
         -----

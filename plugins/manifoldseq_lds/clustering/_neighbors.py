@@ -113,7 +113,7 @@ class LDSNeighbors(ClassifierMixin, SequenceEstimator):
         Raises
         ------
         ValueError
-            For an invalid parameter or input; one sentence says which, where, and what to do.
+            For an invalid parameter or input; the message says which, where, and what to do.
         """
         check_parameters(self, _RULES)
         labels = None if y is None else np.asarray(check_unmasked(y))

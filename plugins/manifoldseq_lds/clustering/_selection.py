@@ -37,7 +37,7 @@ Array = NDArray[np.floating[Any]]
 
 
 def usable(sequences: Sequence[Array], need: int) -> list[Array]:
-    """Return the sequences whose first two thirds have at least so many time steps; refuse to go on with under half."""
+    """Return the sequences whose first two thirds have `need` time steps; raise ValueError if these are under half."""
     kept = [x for x in sequences if 2 * len(x) // 3 >= need]
     if 2 * len(kept) < len(sequences):
         raise ValueError(
@@ -188,7 +188,7 @@ def choose_clustering(
     systems forecast best: each sequence is identified on its first two thirds, and every later step is forecast from
     the one before; where they are open and not in the grid, they are chosen once, as ``n_states="auto"`` says. With
     these, `n_clusters` and all other settings are the most stable ones (Lange, Roth, Braun and
-    Buhmann 2004): the data are cut into random halves, the same for all settings; each half is clustered by itself;
+    Buhmann 2004): the data are cut into random halves, the same for all settings; each half is clustered separately;
     what the clusters of one half say about the other is compared with the other's own clusters by the adjusted Rand
     index. See `ClusteringChoice` for the last word.
 
@@ -375,7 +375,7 @@ def chosen_by_default(
         If there are fewer than four sequences, so that halves of them cannot have two clusters.
     """
     if not isinstance(X, Systems) and len(X) < _LEAST:
-        identifier_of(estimator)._check(X)  # what is no list of sequences has a sentence of its own
+        identifier_of(estimator)._check(X)  # raises its own error for anything but a list of sequences
     if len(X) < _LEAST:
         items = ("system" if isinstance(X, Systems) else "sequence") + "s" * (len(X) != 1)
         raise ValueError(
@@ -391,7 +391,7 @@ def chosen_by_default(
 
 
 def cost_of_choice(estimator: Any, X: Any) -> str:
-    """Return what a fit will compute before it begins, in a sentence; nothing if the number of clusters is given."""
+    """Return a description of the computations of a fit; an empty text if the number of clusters is given."""
     if estimator.n_clusters != "auto" or len(X) < _LEAST:
         return ""
     clusters = default_grid(X)["n_clusters"]
@@ -409,7 +409,7 @@ def cost_of_choice(estimator: Any, X: Any) -> str:
 
 
 def _predictions(estimator: Any, X: Any, params: list[dict[str, Any]]) -> Array:
-    """Return the forecast error of every setting; NaN if the grid leaves the identification alone."""
+    """Return the forecast error of every setting; NaN if the grid does not change the identification."""
     if not any(map(_identifies, params[0])):
         return np.full(len(params), np.nan)
     if isinstance(X, Systems):

@@ -116,7 +116,7 @@ class SettingsChoice:
 
     @property
     def advice(self) -> str:
-        """The notes, and a sentence if a description without dynamical systems is clearly more stable; else nothing."""
+        """The notes, and a remark if a description without dynamical systems is clearly more stable."""
         return "; ".join([*self.notes, *self._better])
 
     @property

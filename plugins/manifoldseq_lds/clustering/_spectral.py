@@ -137,7 +137,7 @@ class LDSSpectralClustering(Chosen, ClusterMixin, SequenceEstimator):
         Raises
         ------
         ValueError
-            For an invalid parameter or input; one sentence says which, where, and what to do.
+            For an invalid parameter or input; the message says which, where, and what to do.
 
         Warns
         -----

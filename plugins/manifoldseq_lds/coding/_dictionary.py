@@ -241,7 +241,7 @@ class LDSDictionaryLearning(ClassNamePrefixFeaturesOutMixin, TransformerMixin, S
         Raises
         ------
         ValueError
-            For an invalid parameter or input, and if alpha leaves all codes at zero; one sentence says which, where,
+            For an invalid parameter or input, and if alpha leaves all codes at zero; the message says which, where,
             and what to do.
 
         Warns

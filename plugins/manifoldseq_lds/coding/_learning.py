@@ -80,7 +80,7 @@ class Learning:
         return self._with_path(state, None), self._measures(first, 0, 0.0)
 
     def first_coding(self, atoms: Leaves) -> Coding:
-        """Return the codes of all data over the atoms that learning begins with; refuse to begin without any."""
+        """Return the codes of all data over the initial atoms; raise an error if all codes are zero."""
         made = self.coded(atoms, None)
         if not made.codes.any():
             raise zero_codes(self.alpha, self.family.cross(self.family.pack_atoms(atoms), self.packed))

@@ -129,7 +129,7 @@ class LDSIdentifier(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None)
     bound : float
         Bound of ``"clip"``.
     missing : {"error", "smooth"}
-        Sequences with NaN are refused, or their missing values are filled first: the system of the sequence
+        Sequences with NaN raise an error, or their missing values are filled first: the system of the sequence
         interpolated on straight lines is improved by expectation maximization on the recorded values, until a sweep
         raises their log-likelihood by less than 0.01 each, and the means of its Kalman smoother are filled in. Each
         channel needs one value in each sequence. The fill has no noise: the noises of the systems come out
@@ -171,8 +171,8 @@ class LDSIdentifier(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None)
     Raises
     ------
     ValueError
-        In `fit` and `transform`: for an invalid parameter, and for what `check_sequences` refuses; a sequence needs at
-        least ``n_states + delay`` time steps.
+        In `fit` and `transform`: for an invalid parameter, and for the reasons of `check_sequences`. A sequence needs
+        at least ``n_states + delay`` time steps.
 
     Warns
     -----

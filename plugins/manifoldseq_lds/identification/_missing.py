@@ -126,7 +126,7 @@ def check_holed(X: Any, min_length: int, needed_by: str, *, empty: bool = False)
 
 
 def _nan(item: Any) -> NDArray[np.bool_] | None:
-    """Return where an array of floats is NaN; None for what is none, which other checks refuse."""
+    """Return where an array of floats is NaN; None for anything else, for which other checks raise."""
     if isinstance(item, np.ma.MaskedArray):
         return None
     try:

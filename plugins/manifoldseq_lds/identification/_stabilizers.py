@@ -17,7 +17,7 @@ _ACCURACY = 1e-10
 
 
 def load_clarabel(name: str) -> Any:
-    """Return the module clarabel, or raise a sentence that says how to install it."""
+    """Return the module clarabel, or raise an error that says how to install it."""
     try:
         import clarabel
     except ImportError as error:

@@ -71,7 +71,7 @@ class Chi2Kernel:
         Raises
         ------
         ValueError
-            If they have different numbers of bins, or an entry is negative or not finite; the sentence names it.
+            If they have different numbers of bins, or an entry is negative or not finite; the message names it.
         """
         h = real_array("histograms", items if isinstance(items, np.ndarray) else list(items))
         h = h[:, 0] if h.ndim == 3 and h.shape[1] == 1 else h

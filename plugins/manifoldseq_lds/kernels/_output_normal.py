@@ -109,7 +109,7 @@ class OutputNormalKernel(ABC):
         Raises
         ------
         ValueError
-            If systems differ in size, or one is unstable, not finite or not observable; the sentence names it.
+            If systems differ in size, or one is unstable, not finite or not observable; the message names it.
         """
         return _packed(*arrays(items), self.dtype)
 

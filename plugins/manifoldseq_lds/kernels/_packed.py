@@ -50,13 +50,13 @@ def explanation(A: Array, C: Array) -> ValueError:
 
 
 def check_dtype(dtype: object) -> None:
-    """Raise a sentence unless packed output matrices can have this dtype."""
+    """Raise an error unless packed output matrices can have this dtype."""
     if dtype not in ("float64", "float32"):
         raise ValueError(f"dtype={quoted(dtype)} is not known: choose 'float64' or 'float32'")
 
 
 def check_packed(kind: type, P: Any, Q: Any) -> None:
-    """Refuse what is not packed, and systems of two sizes; `kind` has the field Ct, (N, n, m)."""
+    """Raise ValueError unless both are packed systems of one size; `kind` has the field Ct, (N, n, m)."""
     for one in (P, Q):
         if not isinstance(one, kind):
             raise ValueError(f"cross got {type(one).__name__}: pack systems first, kernel.pack(systems)")

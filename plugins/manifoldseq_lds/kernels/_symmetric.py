@@ -62,7 +62,7 @@ class SymmetricProjectionKernel:
     Notes
     -----
     Outputs need orthonormal columns. Eigenvalues of a part can exceed those of A, but not its largest singular value:
-    systems that soft normalization has stabilized, and points of the canonical manifold, are never refused.
+    systems that soft normalization has stabilized, and points of the canonical manifold, never raise this error.
 
     Examples
     --------

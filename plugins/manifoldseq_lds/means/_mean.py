@@ -60,7 +60,7 @@ def build(
     Raises
     ------
     ValueError
-        If the data are refused by `LDSIdentifier` or the kernel.
+        If `LDSIdentifier` or the kernel raises it for the data.
 
     References
     ----------

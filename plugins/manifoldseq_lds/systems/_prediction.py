@@ -23,13 +23,13 @@ def embed(Y: Array, delay: int) -> Array:
 
 
 def check_steps(n_steps: Any) -> None:
-    """Refuse a number of steps that is not a whole number of at least 1."""
+    """Raise ValueError unless the number of steps is a whole number of at least 1."""
     if not isinstance(n_steps, Integral) or isinstance(n_steps, bool) or n_steps < 1:
         raise ValueError(f"n_steps={quoted(n_steps)} is not valid: pass a whole number of at least 1")
 
 
 def check_systems(systems: Any, count: int | None, outputs: int) -> None:
-    """Refuse what are not `count` systems (any number, if None) with so many outputs."""
+    """Raise ValueError unless there are `count` systems (any number, if None) with this number of outputs."""
     if not isinstance(systems, Systems):
         raise ValueError(f"systems are of type {type(systems).__name__}: pass Systems, as transform returns them")
     count = len(systems) if count is None else count

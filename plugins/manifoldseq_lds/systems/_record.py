@@ -95,7 +95,7 @@ class Systems:
     ------
     ValueError
         If shapes do not fit, a value is not finite, C is not orthonormal within 1e-6, a system is unstable, or Omega
-        or P1 is no covariance; the sentence names the system.
+        or P1 is no covariance; the message names the system.
 
     Notes
     -----
@@ -413,7 +413,7 @@ def _check_covariances(name: str, value: Array | None) -> None:
 
 
 def check_stable(A: Array) -> None:
-    """Refuse transition matrices with a spectral radius of one or more, naming the first."""
+    """Raise ValueError for a spectral radius of one or more; the message names the first such matrix."""
     suspects = np.flatnonzero(np.linalg.norm(A, axis=(1, 2)) >= 1)  # the spectral radius is at most the Frobenius norm
     if len(suspects):
         radius = np.abs(np.linalg.eigvals(A[suspects])).max(axis=1)

@@ -50,7 +50,7 @@ class VideoBlocks(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None):
     ------
     ValueError
         In `transform`: for an invalid parameter, and a video that is not numeric, not finite, or smaller than
-        a block; the sentence names it.
+        a block; the message names it.
 
     Examples
     --------

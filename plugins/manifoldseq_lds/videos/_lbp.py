@@ -48,7 +48,7 @@ class LBPTOP(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None):
     ------
     ValueError
         In `transform`: for an invalid parameter, and a video that is not numeric, not finite, or smaller than
-        a sub-video; the sentence names it.
+        a sub-video; the message names it.
 
     Notes
     -----

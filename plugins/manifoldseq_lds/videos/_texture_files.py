@@ -67,7 +67,7 @@ def read_textures(folder: str | Path, layout: str = "dyntex++") -> VideoFiles:
     Raises
     ------
     FileNotFoundError, ValueError
-        If there is no video or no table, or the table names a video that is not there; one sentence says which.
+        If there is no video or no table, or the table names a video that is not there; the message says which.
 
     Notes
     -----
@@ -121,7 +121,7 @@ def read_video(path: Path) -> NDArray[np.float32]:
     Raises
     ------
     ValueError
-        If it holds no video, or whole numbers of a kind whose white is unknown; the sentence names the file.
+        If it holds no video, or whole numbers of a kind whose white is unknown; the message names the file.
     ImportError
         If it is a movie and imageio is not installed.
     """

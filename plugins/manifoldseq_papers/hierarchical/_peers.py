@@ -16,7 +16,7 @@ _TRAINED_ON = 65_536
 
 
 def load_faiss() -> Any:
-    """Return the module faiss, or raise a sentence that says how to install it."""
+    """Return the module faiss, or raise an error that says how to install it."""
     try:
         import faiss  # pyright: ignore[reportMissingImports]
     except ImportError as error:

@@ -64,7 +64,7 @@ def hierarchical_storage(
     Raises
     ------
     ValueError
-        If the folder lacks the files; the sentence names one.
+        If the folder lacks the files; the message names one.
     ImportError
         If faiss, the peer, is not installed.
     """

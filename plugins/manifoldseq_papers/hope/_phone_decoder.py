@@ -214,7 +214,7 @@ class PhoneDecoder:
 
 
 def _numbers(name: str, values: ArrayLike, n: int) -> Codes:
-    """Return numbers of phones or states, or refuse them."""
+    """Validate numbers of phones or states."""
     found = np.asarray(values)
     if found.ndim != 1 or (found.size and (found.dtype.kind not in "iu" or found.min() < 0 or found.max() >= n)):
         raise ValueError(f"{name}={found.tolist()!r:.60} is not valid: pass whole numbers from 0 to {n - 1}")

@@ -119,7 +119,7 @@ def figure2(
     Raises
     ------
     ValueError, FileNotFoundError
-        For invalid settings or data that are not there; one sentence says which.
+        For invalid settings or data that are not there; the message says which.
     """
     sets = ("dyntex++",) if data is not None else names("datasets", datasets, DATASETS)
     atoms = whole_numbers("n_atoms", n_atoms)

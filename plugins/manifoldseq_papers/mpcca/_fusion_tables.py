@@ -139,7 +139,7 @@ def videos(
 
 
 def _check_lists(lists: dict[str, Any]) -> None:
-    """Refuse what validation cannot choose from."""
+    """Raise ValueError unless each list has values above zero to choose from."""
     for name, value in lists.items():
         good = isinstance(value, Sequence) and not isinstance(value, str) and len(value) > 0
         if not good or not all(isinstance(one, int | float) and one > 0 for one in value):

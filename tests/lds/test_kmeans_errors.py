@@ -1,4 +1,4 @@
-"""What k-means of systems refuses, in one sentence each."""
+"""Error messages of k-means of systems."""
 
 from types import SimpleNamespace
 
@@ -73,14 +73,14 @@ BAD = {
 
 
 @parametrize("case", BAD, fast=10)
-def test_bad_input_gets_one_sentence(case):
+def test_bad_input_raises_an_error(case):
     params, X, sentence = BAD[case]
     with pytest.raises(ValueError) as caught:
         LDSKMeans(**{"n_clusters": 3, "n_states": 3, **params}).fit(X)
     assert sentence in str(caught.value) and "\n" not in str(caught.value)
 
 
-def test_new_data_of_another_size_are_refused():
+def test_new_data_of_another_size_raise_an_error():
     fitted = LDSKMeans(2, random_state=0).fit(generated())
     with pytest.raises(ValueError, match="X has systems with 6 outputs and 3 states but this LDSKMeans was fitted"):
         fitted.predict(generated(m=6))

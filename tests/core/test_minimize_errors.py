@@ -1,4 +1,4 @@
-"""What `minimize` refuses, accepts and says about wrong starts, costs, gradients and options."""
+"""Errors of `minimize` for wrong starts, costs, gradients and options, and inputs that it accepts."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def masked(x: Any) -> Any:
     return np.ma.masked_array(x, mask=np.arange(np.size(x)).reshape(np.shape(x)) == 0)
 
 
-def test_masked_starts_and_points_are_refused_not_read_through_the_mask() -> None:
+def test_masked_starts_and_points_raise_an_error() -> None:
     problem, x0, _ = procrustes()
     pair = ms.Problem(
         Product(Euclidean(2), Euclidean(1), names=("a", "b")),
