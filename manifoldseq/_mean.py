@@ -91,7 +91,9 @@ def frechet_mean(manifold: Manifold, points: Any, weights: Any = None) -> Point:
     values = np.array([mean.fused(start)[0] for start in starts])
     if not np.isfinite(values).all():
         k = int(used[candidates[~np.isfinite(values)][0]])
-        raise ValueError(f"no geodesic of {manifold!r} is known from points[{k}] to all others: another component?")
+        raise ValueError(
+            f"no geodesic of {manifold!r} is known from points[{k}] to all other points: do they lie in one component?"
+        )
     first, *others = [starts[k] for k in np.argsort(values)]
     found = [mean.solved_from(first)]
     if not manifold.open and others:  # from both sides of another point
@@ -222,7 +224,7 @@ def _checked(manifold: Manifold, points: Any) -> Point:
     off = np.asarray(manifold.feasibility(x))
     if (worst := int(off.argmax())) >= 0 and off[worst] > (1e-3 if single else 1e-6):
         raise ValueError(
-            f"points[{worst}] is off {manifold!r} by {off[worst]:.2g}: use manifold.nearest(points), if that is meant"
+            f"points[{worst}] is off {manifold!r} by {off[worst]:.2g}: project the points with manifold.nearest(points)"
         )
     return x
 

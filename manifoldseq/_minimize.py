@@ -147,7 +147,9 @@ def minimize(
         algorithm = _solver(problem, name, options)
     except ValueError as error:
         if auto and options:
-            raise ValueError(f"{error} (solver='auto' took it: name the solver that has these options)") from None
+            raise ValueError(
+                f"{error} (solver='auto' chose this solver: name the solver that has these options)"
+            ) from None
         raise
     called = name if isinstance(name, str) else type(algorithm).__name__
     drawn = seed_fingerprint(seed)
@@ -160,7 +162,7 @@ def minimize(
     store = marked(checkpoint, lambda: (_manifold(problem, algorithm), *description(problem, algorithm, drawn)[1:]))
     if (store is not None or resume) and not algorithm.resumable:
         raise ValueError(
-            f"the solver {type(algorithm).__name__} runs in one step to its end: it takes no checkpoint and no resume"
+            f"the solver {type(algorithm).__name__} runs in a single step: it supports neither checkpoint nor resume"
         )
     tasks = [
         (
@@ -196,7 +198,8 @@ def chosen_rule(stop: Stop | None, tol: float | None, max_iter: int | None) -> S
         return decrease | MaxIterations(1000 if max_iter is None else max_iter)
     if tol is not None:
         raise ValueError(
-            f"tol={quoted(tol)} belongs to the default rule: with stop=… write ms.PredictedDecrease(tol) | …"
+            f"tol={quoted(tol)} sets the default stopping rule: together with stop=… write "
+            "ms.PredictedDecrease(tol) | …"
         )
     rule = stopping_rule(stop)
     return rule if max_iter is None else rule | MaxIterations(max_iter)
@@ -245,8 +248,8 @@ def _solver(problem: Problem, solver: str | Solver, options: Mapping[str, Any] |
         algorithm = get_solver(solver, **(options or {}))
     elif options:
         raise ValueError(
-            f"options={quoted(dict(options))} go with a solver's name: write {type(solver).__name__}(…) with "
-            f"them instead"
+            f"options={quoted(dict(options))} are for a solver that is given by name: write "
+            f"{type(solver).__name__}(…) with them instead"
         )
     else:
         algorithm = solver
@@ -267,7 +270,7 @@ def _solver(problem: Problem, solver: str | Solver, options: Mapping[str, Any] |
             for _, r in hook_records("solvers")
             if all(getattr(problem.objective, need, None) for need in getattr(r, "needs", ()))
         ]
-        others = f"solvers that would do: {', '.join(able)}" if able else "no registered solver does without it"
+        others = f"solvers that work without it: {', '.join(able)}" if able else "no registered solver works without it"
         raise ValueError(
             f"the solver {type(algorithm).__name__} needs {' and '.join(lacking)}, which the objective lacks: "
             f"give it with ms.objective(…); {others}"

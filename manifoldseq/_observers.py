@@ -66,7 +66,7 @@ def tell(observers: list[Observer], event: Event, stacklevel: int) -> None:
         except Exception as error:
             observers.remove(observer)
             warnings.warn(
-                f"the observer {observer!r} failed and is left out from here on: {error!r}", stacklevel=stacklevel + 1
+                f"the observer {observer!r} failed and is not called again: {error!r}", stacklevel=stacklevel + 1
             )
 
 

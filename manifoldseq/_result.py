@@ -40,13 +40,18 @@ class Status(Enum):
     SMALL_STEP = "The step size fell below the tolerance."
     STALLED = "The objective no longer decreases, but the point is not stationary to the tolerance."
     NO_DECREASE = (
-        "No step found a decrease, or the objective falls where its gradient claims that it is flat: the objective is "
-        "ill-conditioned here, or a derivative is wrong, which manifoldseq.testing.check_gradient and check_hessian "
-        "tell."
+        "No step decreased the objective, or the objective decreases where its gradient vanishes: the objective is "
+        "ill-conditioned here, or a derivative is wrong. Check the derivatives with manifoldseq.testing.check_gradient "
+        "and check_hessian."
     )
-    INFEASIBLE = "The constraints could not be met from this start: check that they can be met, or try another start."
+    INFEASIBLE = (
+        "The constraints could not be satisfied from this start: check that a feasible point exists, or try another "
+        "start."
+    )
     NON_FINITE = "The objective or its gradient is NaN or infinite; the last finite point, if any, is returned."
-    ESTIMATE_ONLY = "A mini-batch met the stopping rule, but all data do not; use larger batches or more steps."
+    ESTIMATE_ONLY = (
+        "A mini-batch met the stopping rule, but the whole data set does not; use larger batches or more steps."
+    )
     INTERRUPTED = "The run was interrupted; the last complete iterate is returned."
     FAILED = "The objective raised an exception; the last complete iterate is kept."
 

@@ -24,7 +24,7 @@ def euclidean(manifold: Manifold, f: Objective) -> Objective:
     off = norm(tree_map(np.subtract, manifold.gradient(x, manifold.euclidean_gradient(x, u)), u))
     if not off <= 1e-8 * norm(u) + 1e-12:
         raise ValueError(
-            f"{manifold!r} does not say which Euclidean gradient a Riemannian one stands for: give the Euclidean one"
+            f"{manifold!r} cannot convert a Riemannian gradient to a Euclidean one: give the Euclidean gradient"
         )
     pair = partial(_pair, manifold, f)
     product = partial(_product, manifold, f, last_point(pair)) if f.hessian_product and manifold.hessian else None

@@ -66,7 +66,7 @@ def start_points(
     if manifold.components > MOST_COMPONENTS:
         raise ValueError(
             f"{manifold!r} has {manifold.components} components, more than {MOST_COMPONENTS}: "
-            "pass starts in those that you want"
+            "pass a start in each component to search"
         )
     return [(manifold.to_component(point, i), i) for point in points for i in range(manifold.components)]
 
@@ -91,10 +91,14 @@ def searched(manifold: Manifold[Point], x: Point, component: int | None) -> str:
         every = "Both" if n == 2 else f"All {n}"
         return f"{every} connected components were searched; the result is in component {component}{named[component]}."
     if n > MOST_COMPONENTS:
-        return f"Of {n} connected components only that of the start was searched: compare starts in the others."
+        return (
+            f"Only the component of the start was searched, of {n} connected components: compare starts in the others."
+        )
     here = next((i for i in range(n) if all(map(np.array_equal, leaves(manifold.to_component(x, i)), leaves(x)))), None)
     if here is None or n > 2:
-        return f"Of {n} connected components only that of the start was searched: components='all' searches the others."
+        return (
+            f"Only the component of the start was searched, of {n} connected components: components='all' searches all."
+        )
     there = 1 - here
     return (
         f"Only the connected component {here}{named[here]} of the start was searched: components='all' searches "

@@ -16,7 +16,7 @@ RECORDS = (
     _manifold("stiefel", "Stiefel", "n × p matrices with orthonormal columns"),
     _manifold("stiefel-canonical", "Stiefel", "Orthonormal columns, canonical metric", "_stiefel:_Canonical"),
     _manifold("orthogonal", "Orthogonal", "Orthogonal matrices, both components"),
-    _manifold("grassmann", "Grassmann", "Subspaces, kept as orthonormal bases"),
+    _manifold("grassmann", "Grassmann", "Linear subspaces, represented by orthonormal bases"),
     _manifold("special-orthogonal", "SpecialOrthogonal", "Rotations: orthogonal matrices of determinant one"),
     _manifold("sphere", "Sphere", "Arrays of norm one"),
     _manifold("oblique", "Oblique", "Matrices whose columns have norm one"),
@@ -36,11 +36,11 @@ RECORDS = (
     _manifold("hyperbolic", "Hyperbolic", "Hyperbolic space on the hyperboloid"),
     _manifold("generalized-stiefel", "GeneralizedStiefel", "n × p matrices X with X' B X = I"),
     _manifold("bounded-diagonal", "BoundedDiagonal", "Diagonals with entries between -bound and bound"),
-    _manifold("open-box", "OpenBox", "Vectors with entries inside (-bound, bound), metric of a free coordinate"),
+    _manifold("open-box", "OpenBox", "Vectors with entries inside (-bound, bound), metric of an unbounded coordinate"),
     _manifold("product", "Product", "Tuples of points, one of each factor"),
     _manifold("power", "Power", "Points of one manifold along a leading axis"),
     _manifold("special-euclidean", "SpecialEuclidean", "Rigid motions: a rotation and a translation"),
-    _manifold("frozen", "Frozen", "Points that no step moves: a factor as it started"),
+    _manifold("frozen", "Frozen", "Points that the solver does not change: a frozen factor"),
     _manifold(
         "canonical-lds", "CanonicalLDS",
         "Stable linear dynamical systems in canonical form: bounded diagonal × orthogonal × Stiefel",
@@ -107,12 +107,12 @@ RECORDS = (
         "augmented-lagrangian",
         "manifoldseq.solvers:AugmentedLagrangian",
         constraints=True,
-        summary="Equalities and inequalities by multipliers and a penalty around an inner solver",
+        summary="Augmented Lagrangian method for equalities and inequalities, with an inner solver",
     ),
     hooks.SolverSpec(
         "pymanopt:steepest-descent",
         "manifoldseq.solvers:Pymanopt.steepest_descent",
-        summary="pymanopt's SteepestDescent, in one step to its end; not resumable, as the four below",
+        summary="pymanopt's SteepestDescent, run in a single step; not resumable, like the next four",
     ),
     hooks.SolverSpec(
         "pymanopt:conjugate-gradient",
@@ -139,15 +139,15 @@ RECORDS = (
     ),
     hooks.EstimatorSpec(
         "statistics", "manifoldseq.evaluation:ChannelStatistics",
-        summary="Mean and deviation of each channel: a control",
+        summary="Mean and standard deviation of each channel: a control",
     ),
     hooks.EstimatorSpec(
         "autocovariance", "manifoldseq.evaluation:LaggedAutocovariance",
-        summary="Covariances of channels some steps apart: a control",
+        summary="Autocovariances of the channels: a control",
     ),
     hooks.EstimatorSpec(
         "statistics-kmeans", "manifoldseq.evaluation:StatisticsKMeans",
-        summary="k-means of channel means and deviations: a control",
+        summary="k-means of channel means and standard deviations: a control",
     ),
     hooks.EstimatorSpec(
         "autocovariance-kmeans", "manifoldseq.evaluation:AutocovarianceKMeans",
@@ -155,7 +155,7 @@ RECORDS = (
     ),
     hooks.EstimatorSpec(
         "statistics-classifier", "manifoldseq.evaluation:StatisticsClassifier",
-        summary="Logistic regression on channel means and deviations: a control",
+        summary="Logistic regression on channel means and standard deviations: a control",
     ),
     hooks.EstimatorSpec(
         "autocovariance-classifier", "manifoldseq.evaluation:AutocovarianceClassifier",

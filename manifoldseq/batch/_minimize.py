@@ -133,7 +133,10 @@ def _solver(solver: str | LineSearch, options: Mapping[str, Any] | None) -> Line
     if options is not None and not isinstance(options, Mapping):
         raise TypeError(f"options={quoted(options)}: pass a dict of options of the solver")
     if options and not isinstance(solver, str):
-        raise ValueError(f"options={quoted(options)} go with a solver's name: write {type(solver).__name__}(…) instead")
+        raise ValueError(
+            f"options={quoted(options)} are for a solver that is given by name: write "
+            f"{type(solver).__name__}(…) instead"
+        )
     algorithm = get_solver(solver, **(options or {})) if isinstance(solver, str) else solver
     if not isinstance(algorithm, LineSearch):
         raise ValueError(
@@ -160,7 +163,7 @@ def _problems(problem: Problem | Sequence[Problem]) -> tuple[Problem, ...]:
         if not (each.objective.value_and_gradient or (each.objective.batched and len(problems) == 1)):
             raise ValueError(
                 f"the objective of problem {k} has no gradient: minimize_batch needs batched or value_and_gradient "
-                "(for several problems, the latter of each); give it with ms.objective(…)"
+                "(for several problems, value_and_gradient of each); give it with ms.objective(…)"
             )
     if not problems:
         raise ValueError("minimize_batch got an empty sequence of problems")

@@ -56,15 +56,15 @@ _METHODS = {
 def apply(run_dir: Path, data: tuple[str, ...], reading: tuple[str, ...], views: str | None, output: Path) -> None:
     """Apply the fitted model in RUN_DIR to DATA.
 
-    Writes what predict, predict_proba, score_samples and transform of the model give, one row per sequence or bag (per
-    row, for a model of samples or views): to .npz as the arrays `id` (the file, the sequence of a long table, or the
-    row), `prediction`, `probability`, `score` and `transform` (or one array per part of a transform, such as `A`
-    and `C`), to .csv as columns. Where a view has missing values that the model can fill in, `filled` has all columns
-    with them, `deviation` their standard deviations (zero where the value was there), if the model knows them.
+    The results of predict, predict_proba, score_samples and transform are written, one row per sequence or bag (per
+    row, for a model of samples or views). A .npz file has the arrays `id` (the file, the sequence of a long table, or
+    the row), `prediction`, `probability`, `score` and `transform` (or one array per part of a transform, such as `A`
+    and `C`); a .csv file has them as columns. If a view has missing values that the model can fill in, `filled` has
+    all columns with these values, and `deviation` their standard deviations (zero for recorded values), if known.
 
-    The run remembers its columns: of DATA with names those of the same names are taken, in any order, others are left
-    out; and the options --read of a file of the same kind. Of a model of views DATA is one file, or a file for each
-    view in the order of the fit; a view that is in no file is missing.
+    Columns are matched with those of the fit by name, in any order, and other columns are ignored. The --read options
+    of the fit apply to files of the same kind. For a model of views, DATA is one file, or one file per view in the
+    order of the fit; a view without a file is missing.
 
     \b
     Examples:
@@ -124,7 +124,11 @@ def _loaded(run_dir: Path, model: Any, data: tuple[str, ...], given: dict[str, A
     memory = _memory(run_dir)
     kinds = {Path(one).suffix.lower() for one in memory.get("files", ())}
     options = memory.get("read", {}) if kinds == {Path(one).suffix.lower() for one in data} else {}
-    advice = None if takes_missing(model, fitted=True) else lambda: f": {advice_on_missing(name, record.input)}"
+    advice = (
+        None
+        if takes_missing(model, fitted=True)
+        else lambda: f". {name} does not accept missing values: {advice_on_missing(name, record.input)}"
+    )
 
     def loaded(options: dict[str, Any]) -> Loaded:
         run = (str(run_dir), memory) if "views" in memory else None

@@ -24,24 +24,24 @@ IN_PART = 3
     "import_only",
     multiple=True,
     metavar="NAME",
-    help="Only import this record, or all of a kind such as datasets, and count that as intended; repeatable.",
+    help="Import this record only, or all records of a kind such as datasets; the exit status ignores them; repeatable.",
 )
 def check(package: str, import_only: tuple[str, ...]) -> int:
-    """Check what PACKAGE registers.
+    """Check the records that PACKAGE registers.
 
-    PACKAGE is the import package of a plugin, or a Python file, FILE.py. Every record is imported and exercised on
-    small generated data: models, kernels, manifolds, solvers and estimators by the checks of manifoldseq.testing,
-    domains and readers on their examples, plots on fits of the estimators that name them; data sets are loaded. The
-    last line names what was only imported, as it has no example, say, or its data are not here. Reproductions are
-    never run, and commands are not checked.
+    PACKAGE is the import package of a plugin, or a Python file, FILE.py. Every record is imported and tested on small
+    generated data: models, kernels, manifolds, solvers and estimators by the checks of manifoldseq.testing, domains
+    and readers on their examples, plots on fits of the estimators that name them. Data sets are loaded. The last line
+    names the records that were only imported, for example because they have no example or their data are not
+    installed. Reproductions are never run, and commands are not checked.
 
     \b
     Exit status:
-      0  everything was exercised and passed, but for reproductions and what
-         --import-only names
-      1  something failed
+      0  every record was tested and passed, except reproductions and records
+         that --import-only names
+      1  a record failed
       2  bad input
-      3  nothing failed, and something that can be exercised was only imported
+      3  no record failed, but a record that can be tested was only imported
 
     \b
     Examples:

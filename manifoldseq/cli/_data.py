@@ -521,16 +521,21 @@ def _remarks(source: str, data: SequenceData) -> list[str]:
     said = []
     if data.clocks:
         names = " and ".join(map(repr, data.clocks))
-        one = len(data.clocks) == 1
-        said = [f"{'column' if one else 'columns'} {names}: taken as the clock, no channel (else: --read time=none)"]
+        what, channels = ("column", "a channel") if len(data.clocks) == 1 else ("columns", "channels")
+        said = [f"{what} {names}: used as the time axis, not as {channels} (to change this: --read time=none)"]
     path = Path(source)
     if data.channel_names is None or not (path.is_dir() or path.suffix.lower() in _TABLES):
         return said
     for j, name in enumerate(data.channel_names):
         if says_time(name):
-            said.append(f"column {name!r}: a channel, no clock (else: --read time={name})")
+            said.append(
+                f"column {name!r} is used as a channel, not as the time axis (to change this: --read time={name})"
+            )
         elif rises_alike(data.sequences, j):
-            said.append(f"column {name!r}: a channel, though it rises as a clock does (else: --read time={name})")
+            said.append(
+                f"column {name!r} increases steadily and is used as a channel (if it is the time axis: --read "
+                f"time={name})"
+            )
     return said
 
 

@@ -80,7 +80,8 @@ _CONFIG = {"estimator": str, "data": (str, list), "labels": str, "views": str}
 @click.option(
     "--labels",
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
-    help="One label per sequence, or per row for an estimator of samples, in the order of the file; or name,label.",
+    help="File with one label per sequence, or per row for an estimator of samples, in their order; or with lines "
+    "name,label.",
 )
 @views_option
 @seed_option
@@ -92,7 +93,7 @@ _CONFIG = {"estimator": str, "data": (str, list), "labels": str, "views": str}
 @click.option(
     "--choose",
     is_flag=True,
-    help="Choose what is left open without labels, as --set n_clusters=auto of lds-kmeans does.",
+    help="Choose parameters that are not set, without labels, as --set n_clusters=auto does for lds-kmeans.",
 )
 @click.option(
     "--quality/--no-quality", default=True, help="Compute a quality figure and compare it with simple controls [yes]."
@@ -118,19 +119,19 @@ def fit(
 ) -> int:
     """Fit ESTIMATOR to DATA and write a run directory.
 
-    DATA is a file or folder that a registered reader knows (see `manifoldseq readers`), or the name of a data set. An
-    estimator of views takes a file for each view, whose members are paired by ids (the column `id` of a table, the
-    names of files) or else in their order; or one file whose columns --views shares out.
+    DATA is a file or folder that a reader accepts (see `manifoldseq readers`), or the name of a data set. An estimator
+    of views takes one file per view, whose members are paired by ids (the column `id` of a table, the names of files)
+    or else in their order; or one file whose columns are assigned to views by --views.
 
-    The run directory holds run.json and run.toml from the start; model.npz and model.json follow once the fit is done,
-    then history.csv, assignments.csv, metrics.json, evaluation.json and report.html. If one of these fails, the model
-    stays, the exit status is 1, and --resume writes them.
+    The run directory contains run.json and run.toml from the start; model.npz and model.json are written when the fit
+    is done, then history.csv, assignments.csv, metrics.json, evaluation.json and report.html. If writing one of these
+    fails, the model is kept, the exit status is 1, and --resume writes them.
 
-    A fit is compared with simple controls: agreement with labels and between seeds for clusterings, accuracy on what
-    was left out for classifiers and features. The best one is marked by an asterisk.
+    A fit is compared with simple controls: by agreement with labels and between seeds for clusterings, by accuracy on
+    held-out members for classifiers and features. The best one is marked by an asterisk.
 
-    `manifoldseq fit ESTIMATOR --help` ends with the parameters of ESTIMATOR; `--set identifier.delay=4` sets one of an
-    object in a parameter. A file for --config may have tables, `[set.identifier]`.
+    `manifoldseq fit ESTIMATOR --help` ends with the parameters of ESTIMATOR. `--set identifier.delay=4` sets a
+    parameter of an object that is itself a parameter. A file for --config may have tables such as `[set.identifier]`.
 
     \b
     Options of readers, --read NAME=VALUE:
@@ -267,7 +268,7 @@ def _asked(
     chosen = parse_pairs(settings)
     if seed is not None:
         if "random_state" in chosen:
-            raise BadInput("--seed and --set random_state=… say the same: give one of them")
+            raise BadInput("--seed and --set random_state=… set the same parameter: give one of them")
         file["set"].pop("random_state", None)
     return _Asked(
         asked_name(estimator, "estimators"),
@@ -294,7 +295,7 @@ def _configured(asked: _Asked, choose: bool) -> tuple[_Asked, hooks.EstimatorSpe
     if lacking:
         raise click.ClickException(
             f"{asked.estimator} is a {type(model).__name__} without {' and '.join(lacking)}: "
-            "derive its class from sklearn.base.BaseEstimator, so that it can be set and kept"
+            "derive its class from sklearn.base.BaseEstimator, so that its parameters can be set and saved"
         )
     known = model.get_params(deep=False)
     chosen = spread(merged(asked.kept, asked.settings), type(model), known)
@@ -340,7 +341,7 @@ def _given(asked: _Asked, record: hooks.EstimatorSpec, model: Any) -> _Given:
     labels = loaded.data.labels if asked.labels is None else load_labels(asked.labels, loaded)
     if labels is None and record.input in ("sequences", "samples") and takes_labels(model, only=True):
         raise BadInput(
-            f"{asked.estimator} learns from labels, and {asked.data[0]} has none: give them by --labels FILE, one a "
+            f"{asked.estimator} needs labels, and {asked.data[0]} has none: give them by --labels FILE, one a "
             "line or as name,label; or by a column 'label' of a table, subfolders named by label, or labels.csv in a "
             "folder"
         )
@@ -354,7 +355,7 @@ def _advice(name: str, record: hooks.EstimatorSpec, model: Any) -> Callable[[], 
     """Return a function of the end of the message about a missing value; None if the estimator accepts them."""
     if takes_missing(model):
         return None
-    return lambda: f", which {name} does not accept: {advice_on_missing(name, record.input)}"
+    return lambda: f". {name} does not accept missing values: {advice_on_missing(name, record.input)}"
 
 
 def _mark(asked: _Asked, model: Any, given: _Given) -> str:
@@ -369,7 +370,7 @@ def _left_open(record: hooks.EstimatorSpec, name: str, settings: Mapping[str, An
     """Return the settings that ``--choose`` leaves to the estimator's own rule."""
     if not record.auto:
         able = [able for able, one in named("estimators") if getattr(one, "auto", ())]
-        raise BadInput(f"{name} has no rule by which settings are chosen: --choose goes with {', '.join(able)}")
+        raise BadInput(f"{name} has no rule that chooses parameters: --choose works with {', '.join(able)}")
     found = {one: "auto" for one in record.auto if one not in settings}
     if not found:
         raise BadInput(f"--choose chooses {' and '.join(record.auto)}, but --set gives it: leave one of them out")
@@ -459,7 +460,7 @@ def _fit_options(
     if resume and "resume" in takes:
         options["resume"] = True
     elif resume:
-        click.echo(f"{name} keeps no checkpoints: starting at the beginning.", err=True)
+        click.echo(f"{name} writes no checkpoints: the fit starts from the beginning.", err=True)
     return options
 
 
@@ -496,7 +497,7 @@ def _not_chosen(asked: _Asked, record: hooks.EstimatorSpec, parameters: Mapping[
     if not plain:
         return []
     numbers = " and ".join(plain)
-    return [f"{numbers}: a default that does not look at the data; --choose chooses, --set {record.auto[0]}=... gives"]
+    return [f"{numbers} by default, whatever the data: choose with --choose, or set with --set {record.auto[0]}=..."]
 
 
 def _write(

@@ -40,19 +40,18 @@ Examples:
   manifoldseq COMMAND --help
 
 \b
-Exit status: 0 done; 1 failed, or not solved; 2 bad input; 3 checked in part;
-130 interrupted. A model that was finished by then is saved; this is said.
+Exit status: 0 success; 1 failure or not solved; 2 bad input;
+3 checked in part; 130 interrupted. A model that is fitted by then is saved, with a message.
 
---plugin FILE.py, before or after the name of a command, runs a Python file and uses what it registers as if it were an
-installed plugin. FILE.py:NAME, wherever a name is asked for, is what the file registers by this name, or an object of
-the file.
+--plugin FILE.py, before or after the name of a command, runs a Python file and loads its records like those of an
+installed plugin. Wherever a name is expected, FILE.py:NAME is the record or the object of this name in the file.
 
 \b
 Completion in the shell, for bash (zsh and fish alike):
   eval "$(_MANIFOLDSEQ_COMPLETE=bash_source manifoldseq)"
 
-Plain text is printed, without colours, so NO_COLOR changes nothing; progress is shown on a terminal only. The plugins
-in MANIFOLDSEQ_DISABLE_PLUGINS (a,b) are left out, MANIFOLDSEQ_PLUGINS names the only ones to load.
+The output is plain text without colours, with or without NO_COLOR; progress is shown on terminals only. The variable
+MANIFOLDSEQ_DISABLE_PLUGINS (a,b) names plugins that are not loaded, MANIFOLDSEQ_PLUGINS the only ones to load.
 """
 
 
@@ -137,7 +136,7 @@ def run(arguments: Sequence[str] | None = None) -> int:
     except OSError as error:
         if error.errno != errno.EPIPE:
             place = f"{error.filename}: " if error.filename else ""
-            click.echo(f"Error: {place}{error.strerror or error}: choose a place that can be used", err=True)
+            click.echo(f"Error: {place}{error.strerror or error}: choose another place", err=True)
             return 2
         os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # what reads our output has ended: say no more
         return 1

@@ -24,8 +24,8 @@ _NAME = re.compile(r"[a-z][a-z0-9]*(-[a-z0-9]+)*\Z")
 def new_plugin(name: str, output: Path | None) -> None:
     """Write a new plugin whose tests pass.
 
-    It is a distribution with a model, an estimator, tests and a README, to be filled with other mathematics. NAME has
-    lower-case letters, digits and hyphens; the import package has underscores instead.
+    The plugin is a distribution with a model, an estimator, tests and a README, in which the mathematics is to be
+    replaced. NAME has lower-case letters, digits and hyphens; the import package has underscores instead.
 
     \b
     Example:

@@ -77,7 +77,7 @@ def with_plugin_option(command: click.Command) -> click.Command:
             click.Option(
                 ["--plugin"], multiple=True, metavar="FILE.py", type=click.Path(), is_eager=True, expose_value=False,
                 callback=_load_given,
-                help="Use what a Python file registers, as if it were an installed plugin; may be repeated.",
+                help="Load the records of a Python file, like those of an installed plugin; may be repeated.",
             )
         )  # fmt: skip
     return command
@@ -353,7 +353,7 @@ def load_files_of(config: Path, paths: Iterable[str]) -> None:
         if Path(path).is_file():
             load_file(path, by_option=True)
         elif Path(path).name not in names:
-            raise BadInput(f"{config} names the plugin file {path}, which is not there: give it by --plugin FILE.py")
+            raise BadInput(f"{config} names the plugin file {path}, which does not exist: give it by --plugin FILE.py")
 
 
 def use_files_of(directory: Path, run: Mapping[str, Any], *, resume: bool = False) -> None:
@@ -371,9 +371,9 @@ def use_files_of(directory: Path, run: Mapping[str, Any], *, resume: bool = Fals
                 raise BadInput(f"{said}: add --plugin {path}")
             continue
         if file.digest != entry["sha256"]:
-            changed = f"the plugin file {file.path} has changed since the run in {directory} (its SHA-256 is another)"
+            changed = f"the plugin file {file.path} has changed since the run in {directory} (its SHA-256 differs)"
             if resume:
-                raise BadInput(f"{changed}: put it back as it was, or start a new run with another -o")
+                raise BadInput(f"{changed}: restore it, or start a new run with another -o")
             click.echo(f"Warning: {changed}", err=True)
         for one in entry["objects"]:
             asked_name(f"{file.path}:{one['name']}", **{key: value for key, value in one.items() if key != "name"})

@@ -12,12 +12,15 @@ from ._shared import BadInput
 @click.command()
 @click.argument("run_dirs", metavar="RUN_DIR...", nargs=-1, required=True, type=click.Path(path_type=Path))
 @click.option(
-    "-o", "--output", type=click.Path(dir_okay=False, path_type=Path), help="Default: report.html in RUN_DIR, or here."
+    "-o",
+    "--output",
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="File to write [report.html in RUN_DIR, for several runs in the current folder].",
 )
 def report(run_dirs: tuple[Path, ...], output: Path | None) -> None:
     """Write one HTML page about one or more runs.
 
-    It holds everything it shows, and opens without a network. Several runs are shown side by side.
+    The page is self-contained and opens without a network. Several runs are shown side by side.
 
     \b
     Examples:

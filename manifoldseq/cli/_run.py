@@ -132,7 +132,7 @@ class RunDirectory:
                 if self._kept:
                     click.echo(f"{self._what_is_kept()} was interrupted: {_RESUME}.", err=True)
                 elif self.has_checkpoint():
-                    click.echo(f"To go on from there: the same command with --resume -o {self.path}.", err=True)
+                    click.echo(f"To continue, run the same command with --resume -o {self.path}.", err=True)
                 raise
             except Exception as error:
                 if isinstance(error, BadInput) and not self._kept:
@@ -251,7 +251,7 @@ def choose_directory(output: Path | None, name: str, resume: bool) -> Path:
     """
     if output is None:
         if resume:
-            raise BadInput("--resume needs to know which run: add -o RUN_DIR")
+            raise BadInput("--resume needs the run directory: add -o RUN_DIR")
         free = (Path("runs") / (name if i == 1 else f"{name}-{i}") for i in count(1))
         return next(path for path in free if not path.exists())
     if not output.exists() or (output.is_dir() and all(entry.name == LOCK for entry in output.iterdir())):

@@ -24,13 +24,14 @@ read_option: Callable[..., Any] = click.option(
     "reading",
     multiple=True,
     metavar="NAME=VALUE",
-    help="An option of the file's reader, such as id=subject of .csv (all: manifoldseq fit --help); may be repeated.",
+    help="An option of the reader, such as id=subject for .csv files (all options: manifoldseq fit --help); may be "
+    "repeated.",
 )
 views_option: Callable[..., Any] = click.option(
     "--views",
     metavar="COLUMNS",
-    help="Columns of each view of one file: how many each has (76,216), or which, by name, * and ? for any letters, or "
-    "number, with a colon between views (a,b:c_*,-c_2 or 0-2:5,7); those of several files likewise.",
+    help="Columns of each view of a file: the sizes of the views (76,216); or names, with wildcards * and ?, or "
+    "numbers of columns, with a colon between views (a,b:c_*,-c_2 or 0-2:5,7). For several files, the columns of each.",
 )
 seed_option: Callable[..., Any] = click.option(
     "--seed", type=click.IntRange(0, 2**32 - 1), metavar="N", help="Seed of all random choices [0]."
@@ -48,7 +49,7 @@ every_option: Callable[..., Any] = click.option(
 config_option: Callable[..., Any] = click.option(
     "--config",
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
-    help="Settings of another run, its run.toml; what is given here wins.",
+    help="Settings of another run, its run.toml; options of the command take precedence.",
 )
 
 

@@ -62,7 +62,7 @@ _OPTIONS = "solver."
 @click.option(
     "--solver",
     metavar="NAME",
-    help="A solver, see `manifoldseq solvers` [auto: what suits the problem, mostly lbfgs or tr].",
+    help="A solver, listed by `manifoldseq solvers` [auto: chosen by the problem, mostly lbfgs or tr].",
     shell_complete=completed_by("solvers"),
 )
 @click.option("--init", metavar="NAME", help="An initializer of the model [its first].")
@@ -71,7 +71,12 @@ _OPTIONS = "solver."
 @read_option
 @views_option
 @click.option("--max-iter", type=click.IntRange(0), metavar="N", help="Most iterations [1000].")
-@click.option("--tol", type=click.FloatRange(0), metavar="NUMBER", help="Decrease still ahead, over |f| [1e-10].")
+@click.option(
+    "--tol",
+    type=click.FloatRange(0),
+    metavar="NUMBER",
+    help="Stop when the predicted decrease, over |f|, is below this [1e-10].",
+)
 @seed_option
 @output_option
 @resume_option
@@ -92,17 +97,17 @@ def solve(
     resume: bool,
     every: float,
 ) -> int:
-    """Solve the problem that a model makes of data.
+    """Solve the problem that a model defines on data.
 
-    Writes a run directory, as `manifoldseq fit` does, whatever the run came to. MODEL is a registered name (see
-    `manifoldseq models`), or FILE.py:NAME, which runs FILE.py: NAME is there a manifoldseq.Problem, or a function
-    build(data, **params) that returns one. It gets DATA as a list of (T, d) arrays, and views (several DATA, or
-    --views) as a list of (N, d) arrays with the same rows; without DATA it is called as build(**params).
-    --set solver.NAME=VALUE sets an option of the solver, --set identifier.delay=2 one of an object in a parameter;
-    `manifoldseq solve MODEL --help` ends with the parameters of MODEL.
+    A run directory is written, as by `manifoldseq fit`, whether or not the problem is solved. MODEL is a registered
+    name (see `manifoldseq models`), or FILE.py:NAME. Then FILE.py is run, and NAME in it is a manifoldseq.Problem, or a
+    function build(data, **params) that returns one. The function gets DATA as a list of (T, d) arrays, and views
+    (several DATA, or --views) as a list of (N, d) arrays with the same rows; without DATA it is called as
+    build(**params). --set solver.NAME=VALUE sets an option of the solver, and --set identifier.delay=2 a parameter of
+    an object that is itself a parameter. `manifoldseq solve MODEL --help` ends with the parameters of MODEL.
 
-    The exit status is 0 if the problem was solved, and 1 if the run ended otherwise: at --max-iter, say, or where the
-    constraints are not met.
+    The exit status is 0 if the problem is solved and 1 otherwise, for example if the run ends at --max-iter or the
+    constraints are not satisfied.
 
     \b
     Examples:
@@ -300,5 +305,5 @@ def _problem(model: str, build: Any, data: Loaded | None, params: dict[str, Any]
         message = str(error) if data is None else data.in_names(str(error))
         raise BadInput(f"{model} cannot be built from this: {message}") from error
     if not isinstance(problem, Problem):
-        raise BadInput(f"{model} gave a {type(problem).__name__}: it has to return a manifoldseq.Problem")
+        raise BadInput(f"{model} gave a {type(problem).__name__}: it must return a manifoldseq.Problem")
     return problem

@@ -452,7 +452,7 @@ def by_place(memory: Mapping[str, Any], columns: Sequence[Columns | None]) -> st
         if one is not None and one.names != names:
             now, before = ("no names" if some is None else shown(some) for some in (one.names, names))
             of = f" of view {v}" if len(memory["views"]) > 1 else ""
-            return f"columns{of} are taken by place: {now} here, {before} in the fit"
+            return f"columns{of} are matched by position: {now} here, {before} in the fit"
     return ""
 
 

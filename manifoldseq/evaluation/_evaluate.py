@@ -175,8 +175,8 @@ def evaluate(
         kind = type(model).__name__
         return _nothing(name, f"{kind} has none of labels_, predict, transform and kneighbors after fit")
     if n < _LEAST:
-        return _nothing(name, f"{n} {'member is' if n == 1 else 'members are'} too few, {_LEAST} are the least")
-    said = f"; only {n} members: one more or less may change this" if n < _FEW else ""
+        return _nothing(name, f"{n} {'member is' if n == 1 else 'members are'} too few: at least {_LEAST} are needed")
+    said = f"; a single one of the {n} members may change this" if n < _FEW else ""
     if input in ("samples", "views") and n > _ROWS:
         rows = np.sort(np.random.default_rng(random_state).choice(n, _ROWS, replace=False))
         whole, X = X, taken(X, rows, input)
@@ -185,7 +185,7 @@ def evaluate(
         labels = None if labels is None else labels[rows]
         together = None if together is None else together[rows]
         model = fitted(model, X, labels if input == "samples" else None)
-        said = f"; all figures are of fits to {_ROWS} of {n} rows"
+        said = f"; all figures come from fits to {_ROWS} of {n} rows"
     said += _dominated(model, X, input, columns)
     together = None if together is None else np.array(together.tolist())
     if together is None or len(np.unique(together)) in (1, len(together)):
@@ -193,7 +193,7 @@ def evaluate(
         if together is not None:
             more = len(together) - len(np.unique(together))
             if more == len(together) - 1:
-                return _nothing(name, f"all {len(together)} members are equal, so that there is nothing to tell apart")
+                return _nothing(name, f"all {len(together)} members are equal: there is nothing to distinguish")
             said += f"; {more} of {len(together)} members are copies of others"
     if record is not None and controls is None and record.controls:
         controls = record.controls
@@ -279,7 +279,7 @@ def _by_its_own(record: hooks.EstimatorSpec, model: Any, X: Any, y: Any, seed: i
     if isinstance(found, Evaluation):
         return found
     returned = "None" if found is None else f"a {type(found).__name__}"
-    return _nothing(record.name, f"{whose} returned {returned}: it has to return an evaluation.Evaluation")
+    return _nothing(record.name, f"{whose} returned {returned}: it must return an evaluation.Evaluation")
 
 
 @dataclass(frozen=True)
@@ -312,7 +312,9 @@ class _Judge:
     def classes(self) -> Evaluation:
         """Accuracy on what is left out of fits."""
         try:
-            return self.by_accuracy("classes", lambda one: one.model, "of what was left out is right")
+            return self.by_accuracy(
+                "classes", lambda one: one.model, "of the held-out members are classified correctly"
+            )
         except Unmeasured as error:
             return _nothing(self.own.name, str(error), "classes", "accuracy")
 
@@ -334,10 +336,10 @@ class _Judge:
             return self.evaluation("clusters", "ari", rows, verdict)
         width = f"silhouette {own['silhouette']:.2f}, at most 1" if "silhouette" in own else ""
         if agreement not in own and width:  # the distances of controls are others: there is nothing to compare
-            rows = [own, *({**row, "why": "its silhouette is in other distances"} for row in rows[1:])]
+            rows = [own, *({**row, "why": "its silhouette is measured in another distance"} for row in rows[1:])]
             for row in rows[1:]:
                 row.pop("silhouette", None)
-            return self.evaluation("clusters", "silhouette", rows, f"{width}; no other fits were compared")
+            return self.evaluation("clusters", "silhouette", rows, f"{width}; it is not compared with other fits")
         verdict = f"clusters are {_steadiness(own, agreement)}" if agreement in own else ""
         rows.append({"name": CHANCE, agreement: 0.0})
         return self.evaluation("clusters", agreement, rows, f"{verdict}; {width}" if width else verdict)
@@ -360,7 +362,7 @@ class _Judge:
 
     def features(self) -> Evaluation:
         """What a linear classifier makes of them; without labels what they tell of a member that was not fitted."""
-        said = "of members that were left out are named by a linear classifier on the features"
+        said = "of the held-out members are classified correctly by a linear classifier on the features"
         with suppress(Unmeasured):  # no labels, or too few of one
             return self.by_accuracy("features", lambda one: OnFeatures(one.model, one.input), said)
         if self.own.input in ("sequences", "bags"):
@@ -370,11 +372,7 @@ class _Judge:
             return self.by_neighbours_of_features(width, columns)
         rows = [*self.rows(lambda one: [lambda: {"r2": self.told(one)}]), {"name": CHANCE, "r2": 0.0}]
         told = rows[0].get("r2")
-        verdict = (
-            ""
-            if told is None
-            else f"a linear map of the features tells {_share(told)} of the variance of held-out rows"
-        )
+        verdict = "" if told is None else f"a linear map of the features {_explains(told)} of held-out rows"
         return self.evaluation("features", "r2", rows, verdict)
 
     def by_neighbours_of_features(self, width: int, columns: int) -> Evaluation:
@@ -385,10 +383,10 @@ class _Judge:
         judge = replace(self, own=own, controls=tuple(dict.fromkeys((*self.controls, "nearest-rows"))))
         Z = np.asarray(flat(own.X, own.input), dtype=np.float64)
         rows = judge.rows(lambda one: [lambda: {"r2": told_by_neighbours(Z, nearest_others(one.estimator(), one.X))}])
-        verb = "compresses" if width == 1 else "compress"
-        verdict = f"{counted(width, 'feature')} of {counted(columns, 'column')} {verb} nothing"
+        verb = "does" if width == 1 else "do"
+        verdict = f"{counted(width, 'feature')} of {counted(columns, 'column')} {verb} not reduce the dimension"
         if (told := rows[0].get("r2")) is not None:
-            verdict += f"; the nearest other by them tells {_share(told)} of the variance of a row"
+            verdict += f"; the nearest neighbour by the features {_explains(told)} of a row"
         return self.evaluation("features", "r2", [*rows, {"name": CHANCE, "r2": 0.0}], verdict)
 
     def neighbours(self) -> Evaluation:
@@ -412,9 +410,9 @@ class _Judge:
         if own is None:
             return self.evaluation("neighbours", measure, rows, "")
         if y is None:
-            verdict = f"its nearest other tells {_share(own)} of the variance of a row"
+            verdict = f"the nearest neighbour {_explains(own)} of a row"
         else:
-            verdict = f"the nearest other member has the same label in {own:.0%}"
+            verdict = f"the nearest neighbour has the same label for {own:.0%} of the members"
         return self.evaluation("neighbours", measure, rows, verdict)
 
     # What the tasks share.
@@ -487,7 +485,9 @@ class _Judge:
         rows = [*self.rows(lambda one: [lambda: figure(one)]), {"name": CHANCE, "halves_found": 1 / n}]
         own = rows[0].get("halves_found")
         verdict = (
-            "" if own is None else f"the second half of a member finds its first in {own:.0%} (by chance {1 / n:.0%})"
+            ""
+            if own is None
+            else f"the first half nearest to a second half is of the same member in {own:.0%} (by chance {1 / n:.0%})"
         )
         return self.evaluation(task, "halves_found", rows, verdict)
 
@@ -539,7 +539,7 @@ class _Judge:
         return int(np.count_nonzero(np.any(rows != rows[:1], axis=0)))
 
     def told(self, one: _Candidate) -> float:
-        """Return how much of the variance of held-out rows is told by a linear map of fewer features than columns."""
+        """Return R² of held-out rows under a linear map of features that are fewer than the columns."""
         rng = np.random.default_rng(self.seed)
         order = rng.permutation(size(one.X, one.input))[:_SAMPLES]
         test, train = np.array_split(order, [len(order) // 4])
@@ -552,7 +552,9 @@ class _Judge:
         a, b = (np.asarray(flat(part, one.input), dtype=np.float64) for part in (A, B))
         Z, columns = features(made, A), self.varying()
         if Z.shape[1] >= columns > 0:  # of a control, or of an estimator that chooses their number
-            raise Unmeasured(f"{counted(Z.shape[1], 'feature')} of {counted(columns, 'column')} compress nothing")
+            raise Unmeasured(
+                f"{counted(Z.shape[1], 'feature')} of {counted(columns, 'column')} do not reduce the dimension"
+            )
         return told_by_features(a, b, Z, features(made, B))
 
     def enough(self, fits: int) -> bool:
@@ -603,9 +605,9 @@ def _by_chance(y: NDArray[Any]) -> float:
     return float(np.unique(y, return_counts=True)[1].max() / len(y))
 
 
-def _share(value: float) -> str:
-    """Return a share of variance as text; one below zero is an error larger than that of the mean."""
-    return f"{value:.0%}" if value > -0.005 else "less than nothing"
+def _explains(r2: float) -> str:
+    """Return a predicate with a share of variance; R² below zero is an error larger than that of the mean."""
+    return f"explains {r2:.0%} of the variance" if r2 > -0.005 else f"(R² = {r2:.2f}) does not explain the variance"
 
 
 def _steadiness(row: Mapping[str, Any], measure: str) -> str:

@@ -15,7 +15,7 @@ _AXES = {"nit": ("iteration", "iteration"), "time": ("time (s)", "time"), "nfev"
 _COUNTS = {"nfev": "objective", "njev": "gradient", "nhev": "Hessian products"}
 _NAMES = {
     "fun": "objective",
-    "gap": "objective above the lowest",
+    "gap": "objective minus its lowest value",
     "grad_norm": "gradient norm",
     "feasibility": "violation of the constraints",
     "complementarity": "complementarity of the inequalities",

@@ -161,7 +161,7 @@ def plot_nearest(distances: ArrayLike, ax: Axes | None = None) -> Axes:
     ax = prepared_axes(ax)
     ax.plot(rows + 1, found[rows], **line_style(0, len(rows)))
     gridded(ax)
-    ax.set(title="Nearest others", xlabel="members, from the nearest to the farthest", ylabel="distance to the nearest")
+    ax.set(title="Nearest neighbours", xlabel="members, in increasing order", ylabel="distance to nearest neighbour")
     return ax
 
 
@@ -199,17 +199,17 @@ def _confusion(name: str, fitted: Fitted, evaluation: Evaluation) -> list[Drawin
     truth, said = evaluation.confusion
 
     def paint(ax: Axes) -> None:
-        plot_confusion((truth, said), ax, share="share of what was taken for it", in_order=True)
-        ax.set(title="Members that were left out", ylabel="taken for", xlabel="label")
+        plot_confusion((truth, said), ax, share="share of the predicted class", in_order=True)
+        ax.set(title="Held-out members", ylabel="predicted class", xlabel="label")
 
-    return [drawn(name, "The shade is the share of what was taken for a class.", paint)]
+    return [drawn(name, "The shade is the share of the members predicted as a class that have a label.", paint)]
 
 
 def _features(name: str, fitted: Fitted, evaluation: Evaluation) -> list[Drawing]:
     if evaluation.task != "features" or (values := _numbers_of(fitted)) is None:
         return []
     labels = fitted.labels if fitted.labels is not None and len(fitted.labels) == len(values) else None
-    caption = "What the estimator makes of each member, along the two directions that vary most."
+    caption = "The features of each member, along the two directions of largest variance."
     return [drawn(name, caption, lambda ax: plot_features(values, labels, ax), SQUARE)]
 
 
@@ -217,7 +217,7 @@ def _nearest(name: str, fitted: Fitted, evaluation: Evaluation) -> list[Drawing]
     if evaluation.task != "neighbours":
         return []
     distances = np.asarray(fitted.estimator.kneighbors(n_neighbors=1)[0], dtype=np.float64)[:, 0]
-    caption = "How far the nearest other member of each is; a steep end is of outliers."
+    caption = "The distance of each member to its nearest neighbour, sorted; a steep end shows outliers."
     return [drawn(name, caption, lambda ax: plot_nearest(distances, ax))]
 
 

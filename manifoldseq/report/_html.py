@@ -49,9 +49,27 @@ _FIGURE_BYTES = 1_600_000  # of all figures of a page, which stays below 2 MB
 
 _CURVES: tuple[tuple[str, tuple[str, ...], Callable[..., Any], str, str], ...] = (
     ("objective-iteration", (), plot_convergence, "nit", "The value that is minimized, after each iteration."),
-    ("objective-time", ("time",), plot_convergence, "time", "The same against the seconds since the start."),
-    ("gradient-norm", ("grad_norm",), plot_gradient_norm, "nit", "Zero at a stationary point; logarithmic axis."),
-    ("evaluations", ("nfev",), plot_evaluations, "nit", "Work so far, in evaluations of the objective."),
+    (
+        "objective-time",
+        ("time",),
+        plot_convergence,
+        "time",
+        "The value that is minimized, against the seconds since the start.",
+    ),
+    (
+        "gradient-norm",
+        ("grad_norm",),
+        plot_gradient_norm,
+        "nit",
+        "The norm of the gradient, which is zero at a stationary point; the axis is logarithmic.",
+    ),
+    (
+        "evaluations",
+        ("nfev",),
+        plot_evaluations,
+        "nit",
+        "The number of evaluations of the objective until each iteration.",
+    ),
 )
 
 
@@ -242,7 +260,7 @@ def _bars(runs: Sequence[RunFiles]) -> list[Drawing]:
         return []
     evaluation = runs[0].evaluation
     more = "more" if evaluation is None or evaluation.greater_is_better else "less"
-    caption = f"The same data and splits for all; {more} is better."
+    caption = f"All figures are of the same data and splits; {more} is better."
     paint = partial(plot_controls, rows, measure, n_estimators=len(runs))
     return [drawn("controls", caption, paint, (5.0, 1.2 + 0.45 * len(rows)))]
 
@@ -292,7 +310,7 @@ def _curves(runs: Sequence[RunFiles]) -> list[Drawing]:
 def _clusters(run: RunFiles, *, drawn_labels: bool) -> list[Drawing]:
     if not run.assignments:
         return []
-    caption = "How many members each cluster has."
+    caption = "The number of members of each cluster."
     drawings = [drawn("cluster-sizes", caption, lambda ax: plot_cluster_sizes(run, ax), SQUARE)]
     if drawn_labels and _labelled(run.assignments):
         caption = "The shade is the share of the cluster that has the label."

@@ -12,11 +12,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 MEASURES: Mapping[str, tuple[str, str]] = {
-    "accuracy": ("accuracy", "accuracy on what was left out"),
-    "recall": ("recall", "frames that were not stored and are found"),
-    "r2": ("R²", "share of the variance of what was left out (R²)"),
-    "halves_found": ("halves found", "second halves that find their first"),
-    "purity": ("purity", "share of members with the label of most of their cluster"),
+    "accuracy": ("accuracy", "accuracy on held-out members"),
+    "recall": ("recall", "recall of frames that are not stored"),
+    "r2": ("R²", "explained share of the held-out variance (R²)"),
+    "halves_found": ("halves found", "share of second halves nearest to their own first half"),
+    "purity": ("purity", "share of members with the majority label of their cluster"),
     "nmi": ("NMI", "normalized mutual information with the labels"),
     "ari": ("ARI", "agreement with the labels (adjusted Rand index)"),
     "agreement_of_seeds": ("agreement of seeds", "agreement between seeds (adjusted Rand index)"),

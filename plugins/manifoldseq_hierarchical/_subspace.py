@@ -126,7 +126,7 @@ class SubspaceEncoder(SubspaceCodes, ModelEstimator):
         X = self._frames(X, reset=True)
         check_components(self.n_components, X.shape[1])
         if y is not None and segments is not None:
-            raise ValueError("y and segments say the same: give one of them")
+            raise ValueError("y and segments both give the labels: pass one of them")
         if y is not None:
             classes, codes = class_codes(y, len(X))
         else:

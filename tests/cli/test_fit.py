@@ -274,20 +274,23 @@ def test_files_are_named_and_their_clock_is_no_channel(run: Run, tmp_path: Path)
         (tmp_path / "walks" / f"{name}.csv").write_text("\n".join(["time,value", *rows]) + "\n")
     status, out, err = run("fit", "sign", tmp_path / "walks", "-o", tmp_path / "run")
     assert (status, err) == (0, "") and "3 sequences of 6 steps, 1 channel" in out
-    assert out.splitlines()[1] == "column 'time': taken as the clock, no channel (else: --read time=none)"
+    assert (
+        out.splitlines()[1]
+        == "column 'time': used as the time axis, not as a channel (to change this: --read time=none)"
+    )
     assignments = (tmp_path / "run" / "assignments.csv").read_text().split()
     assert assignments == ["id,cluster", "a.csv,1", "b9.csv,1", "b10.csv,0"]
     assert run("fit", "walker", tmp_path / "walks", "-o", tmp_path / "walker")[0] == 0
     status, out, _ = run("apply", tmp_path / "walker", tmp_path / "walks", "-o", tmp_path / "out.csv")
-    assert status == 0 and "column 'time': taken as the clock" in out
+    assert status == 0 and "column 'time': used as the time axis" in out
     lines = [line.split(",") for line in (tmp_path / "out.csv").read_text().splitlines()]
     assert lines[0][:2] == ["row", "id"] and [line[1] for line in lines[1:]] == ["a.csv", "b9.csv", "b10.csv"]
     for none in ("none", "None"):
         status, out, _ = run(
             "fit", "sign", tmp_path / "walks", "--read", f"time={none}", "-o", tmp_path / f"all-{none}"
         )
-        assert status == 0 and "2 channels" in out and "taken as the clock" not in out
-        assert "column 'time': a channel, no clock (else: --read time=time)" in out
+        assert status == 0 and "2 channels" in out and "used as the time axis" not in out
+        assert "column 'time' is used as a channel, not as the time axis (to change this: --read time=time)" in out
         again = run("fit", "--config", tmp_path / f"all-{none}" / "run.toml", "-o", tmp_path / f"again-{none}")
         assert again.status == 0 and "2 channels" in again.out
 

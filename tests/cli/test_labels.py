@@ -214,7 +214,7 @@ def test_one_label_and_labels_with_commas_stay_labels(run: Run, tmp_path: Path) 
 def test_a_classifier_without_labels_says_how_to_give_them(run: Run, folder: Path, estimator: str) -> None:
     status, _, err = run("fit", estimator, folder, "-o", folder.parent / "run")
     assert status == 2 and not (folder.parent / "run").exists()
-    assert f"{estimator} learns from labels, and {folder} has none: give them by --labels FILE" in err
+    assert f"{estimator} needs labels, and {folder} has none: give them by --labels FILE" in err
     assert all(word in err for word in ("name,label", "column 'label'", "subfolders", "labels.csv"))
 
 

@@ -118,7 +118,7 @@ def test_estimator_and_model_of_one_file_from_the_shell(place: Path, shell: Call
         ms.load(place / "before")
     (place / "diagonal_mixture.py").unlink()
     said = shell("fit", "--config", "before/run.toml", "-o", "gone", status=2)
-    assert "names the plugin file" in said and "which is not there: give it by --plugin" in said
+    assert "names the plugin file" in said and "which does not exist: give it by --plugin" in said
 
 
 @pytest.mark.slow

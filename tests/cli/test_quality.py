@@ -109,8 +109,8 @@ def test_a_figure_of_the_estimator_that_fails_leaves_its_controls(run: Run, tmp_
 
 
 QUALITIES: dict[str, tuple[Callable[..., Any], str]] = {
-    "nothing": (lambda *_: None, "returned None: it has to return an evaluation.Evaluation"),
-    "number": (lambda *_: 0.5, "returned a float: it has to return an evaluation.Evaluation"),
+    "nothing": (lambda *_: None, "returned None: it must return an evaluation.Evaluation"),
+    "number": (lambda *_: 0.5, "returned a float: it must return an evaluation.Evaluation"),
     "nan": (
         lambda *_: Evaluation("t", "r2", [{"name": "mine", "r2": np.nan}], "so"),
         "says: ValueError: row 'mine' of an evaluation has r2=nan: a figure is a finite number",

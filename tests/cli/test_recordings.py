@@ -103,13 +103,13 @@ def test_only_what_is_open_is_chosen(run: Run, tmp_path: Path) -> None:
     status, _, err = run("fit", "lds-kmeans", data, "--choose", "--set", "n_clusters=3", "-o", tmp_path / "run")
     assert status == 2 and "--choose chooses n_clusters, but --set gives it" in err and not (tmp_path / "run").exists()
     status, _, err = run("fit", "lds-identifier", data, "--choose", "-o", tmp_path / "run")
-    assert status == 2 and "has no rule by which settings are chosen: --choose goes with lds-kmeans" in err
+    assert status == 2 and "has no rule that chooses parameters: --choose works with lds-kmeans" in err
 
 
 def test_a_default_that_nobody_chose_is_said(run: Run, tmp_path: Path) -> None:
     plain = ("--set", "n_states=2", "--set", "moments=none", "--no-quality", "-o", tmp_path / "plain")
     _, out, err = run("fit", "lds-kmeans", write("folder", tmp_path), *plain)
-    assert "n_clusters=8: a default that does not look at the data; --choose chooses, --set n_clusters=" in out, err
+    assert "n_clusters=8 by default, whatever the data: choose with --choose, or set with --set n_clusters=" in out, err
 
 
 @pytest.mark.slow

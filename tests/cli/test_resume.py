@@ -101,7 +101,7 @@ def test_bad_input_leaves_no_directory(run: Run, tmp_path: Path) -> None:
 
 def test_estimator_without_checkpoints_says_so(run: Run, tmp_path: Path) -> None:
     status, _, err = run("fit", "sign", "two-levels", "--resume", "-o", tmp_path / "run")
-    assert status == 0 and "sign keeps no checkpoints: starting at the beginning." in err
+    assert status == 0 and "sign writes no checkpoints: the fit starts from the beginning." in err
 
 
 def test_two_processes_cannot_write_one_run(run: Run, tmp_path: Path) -> None:

@@ -142,7 +142,7 @@ def test_registered_model_and_its_repetition(run: Run, tmp_path: Path, monkeypat
         (("MINE:build", "two-levels", "--solver", "lbfg"), "unknown solver 'lbfg': did you mean 'lbfgs'?"),
         (("MINE:build", "two-levels", "--set", "solver.memry=2"), "has no option 'memry': did you mean 'memory'?"),
         (("MINE:problem", "two-levels"), "is a Problem, which takes neither DATA nor --set"),
-        (("MINE:wrong", "two-levels"), "gave a int: it has to return a manifoldseq.Problem"),
+        (("MINE:wrong", "two-levels"), "gave a int: it must return a manifoldseq.Problem"),
         (("BROKEN:x",), "cannot be run: ZeroDivisionError"),
     ],
 )

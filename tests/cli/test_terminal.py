@@ -72,7 +72,7 @@ def test_help_has_examples(run: Run, name: str) -> None:
 def test_help_documents_exit_status_and_completion(run: Run) -> None:
     status, out, _ = run("--help")
     assert status == 0
-    assert "Exit status: 0 done; 1 failed, or not solved; 2 bad input; 3 checked in part;\n  130 interrupted." in out
+    assert "Exit status: 0 success; 1 failure or not solved; 2 bad input;\n  3 checked in part; 130 interrupted." in out
     assert "_MANIFOLDSEQ_COMPLETE=bash_source manifoldseq" in out and "NO_COLOR" in out
 
 

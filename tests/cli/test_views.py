@@ -183,7 +183,7 @@ def test_rows_that_a_file_does_not_have_are_missing_where_that_is_taken(
     status, _, err = run(*fit, "-o", files / "run")
     assert status == 2 and not (files / "run").exists()
     assert f"fewer.csv does not have '{numerals.ids[3]}' and 2 more ids of {files / 'kar.csv'}" in err
-    assert "which mixture-pcca does not accept: use --set missing=em, or fill it, or leave the row out" in err
+    assert "mixture-pcca does not accept missing values: use --set missing=em, or fill it, or leave the row out" in err
     status, out, err = run(*fit, "--set", "missing=em", "-o", files / "run")
     assert (status, err) == (0, "") and "117 ids in both files" in out and "and 2 more ids: missing" in out
     holes = numerals.zer.copy()
@@ -588,9 +588,9 @@ def test_apply_says_when_files_are_exchanged_or_columns_taken_by_place(run: Run,
     assert status == 0 and "by place" not in out, err
     np.save(tmp_path / "x.npy", X[:, :2])
     status, out, err = run("apply", folder, tmp_path / "x.npy", second, "-o", tmp_path / "out.csv")
-    assert status == 0 and "columns of view 0 are taken by place: no names here, a, b in the fit" in out, err
+    assert status == 0 and "columns of view 0 are matched by position: no names here, a, b in the fit" in out, err
     assert run("fit", "kmeans", tmp_path / "x.npy", "--no-quality", "-o", tmp_path / "k")[0] == 0
     status, out, err = run("apply", tmp_path / "k", first, "-o", tmp_path / "out.csv")
-    assert status == 0 and "columns are taken by place: a, b here, no names in the fit" in out, err
+    assert status == 0 and "columns are matched by position: a, b here, no names in the fit" in out, err
     status, out, err = run("apply", tmp_path / "k", tmp_path / "x.npy", "-o", tmp_path / "out.csv")
     assert status == 0 and "by place" not in out, err

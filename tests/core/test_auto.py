@@ -154,7 +154,7 @@ def test_riemannian_constraints_and_pymanopt() -> None:
     cost = pymanopt.function.numpy(spd)(lambda X: np.linalg.slogdet(X)[1] + np.trace(np.linalg.inv(X)))
     gradient = pymanopt.function.numpy(spd)(lambda X: X - np.eye(2))
     theirs = pymanopt.Problem(spd, cost, riemannian_gradient=gradient)
-    with pytest.raises(ValueError, match="give the Euclidean one"):  # their manifold tells no frame
+    with pytest.raises(ValueError, match="give the Euclidean gradient"):  # their manifold tells no frame
         ms.Problem.from_pymanopt(theirs)
 
 
@@ -183,7 +183,7 @@ def test_riemannian_derivatives_raise_an_error_where_they_mean_nothing() -> None
         def gradient(self, x: ms.Point, egrad: ms.Point) -> ms.Point:
             return egrad / 100
 
-    with pytest.raises(ValueError, match="give the Euclidean one"):
+    with pytest.raises(ValueError, match="give the Euclidean gradient"):
         ms.Problem(Stretched(4), riemannian)
 
 

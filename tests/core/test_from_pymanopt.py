@@ -227,7 +227,7 @@ def test_riemannian_gradients_do_where_the_metric_is_embedded() -> None:
     )
     assert ms.minimize(ms.Problem.from_pymanopt(problem), seed=0).fun == pytest.approx(-float(np.linalg.norm(c)))
     wrap = pymanopt.function.numpy(positive)
-    with pytest.raises(ValueError, match="give the Euclidean one"):
+    with pytest.raises(ValueError, match="give the Euclidean gradient"):
         ms.Problem.from_pymanopt(
             pymanopt.Problem(positive, wrap(lambda x: 0.0), riemannian_gradient=wrap(lambda x: 0 * x))
         )

@@ -206,7 +206,7 @@ def test_observers_see_every_iterate_once_with_the_last_status() -> None:
 def test_a_failing_observer_is_dropped_and_the_run_goes_on() -> None:
     after: list[int] = []
     broken = Interrupt(lambda event: None, 2, ValueError)
-    with pytest.warns(UserWarning, match="failed and is left out from here on"):
+    with pytest.warns(UserWarning, match="failed and is not called again"):
         done = run(4, observers=[broken, lambda event: after.append(event.nit)])
     assert done.nit == 4 and after == [0, 1, 2, 3, 4] and broken.calls == 2
 

@@ -217,7 +217,7 @@ def test_a_solver_that_is_no_descent_and_search_is_an_error() -> None:
     problem, _ = procrustes()
     with pytest.raises(ValueError, match="solver='tr' is not a descent and a search: choose 'bb', 'cg', 'gd', 'lbfgs'"):
         ms.minimize_batch(problem, n_problems=3, solver="tr")
-    with pytest.raises(ValueError, match=r"go with a solver's name: write LBFGS\(…\) instead"):
+    with pytest.raises(ValueError, match=r"are for a solver that is given by name: write LBFGS\(…\) instead"):
         ms.minimize_batch(problem, n_problems=3, solver=ms.solvers.LBFGS(), options={"memory": 3})
     assert ms.minimize_batch(problem, n_problems=3, solver=ms.solvers.LBFGS(memory=3), seed=0).success.all()
 
@@ -383,7 +383,7 @@ def test_a_bad_problem_harms_no_other() -> None:
     assert (lost, stuck) == (Status.NON_FINITE, Status.NO_DECREASE)
     np.testing.assert_allclose(result.x[[0, 3, 4]], 1.0, atol=1e-5)
     assert result.nit[1:3].tolist() == [0, 1] and result.x[1:3].tolist() == [[0, 0], [0, 0]]
-    assert np.isfinite(result.history["fun"]).all() and "1 of 5: No step found a decrease" in result.message
+    assert np.isfinite(result.history["fun"]).all() and "1 of 5: No step decreased" in result.message
 
 
 def test_the_best_point_so_far_is_returned() -> None:

@@ -199,7 +199,11 @@ def test_points_given_to_an_objective_are_read_only() -> None:
     [
         ({"solver": "lbgfs"}, ValueError, "did you mean 'lbfgs'"),
         ({"solver": "pgd", "options": {"stepsize": 0.1}}, ValueError, "did you mean 'step_size'"),
-        ({"solver": PGD(), "options": {"step_size": 1.0}}, ValueError, r"go with a solver's name: write PGD\(…\)"),
+        (
+            {"solver": PGD(), "options": {"step_size": 1.0}},
+            ValueError,
+            r"are for a solver that is given by name: write PGD\(…\)",
+        ),
         ({"solver": 3}, TypeError, "is not a solver"),
         ({"stop": 100}, TypeError, "stop=100 is not a stopping rule"),
         ({"x0": "svd"}, ValueError, "unknown initializer 'svd': this problem has none"),

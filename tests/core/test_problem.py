@@ -102,7 +102,7 @@ def test_the_limit_holds_with_any_rule(stop: Any) -> None:
 def test_no_two_tolerances() -> None:
     problem = ms.Problem(Stiefel(5, 2), cost, gradient=gradient)
     for call in (ms.minimize, ms.minimize_batch):
-        with pytest.raises(ValueError, match=r"tol=1e-08 belongs to the default rule: with stop=… write"):
+        with pytest.raises(ValueError, match=r"tol=1e-08 sets the default stopping rule: together with stop=… write"):
             call(problem, tol=1e-8, stop=ms.MaxIterations(3))  # type: ignore[operator]
     for given in ({"tol": -1.0}, {"tol": "small"}, {"max_iter": -1}, {"max_iter": "many"}):
         with pytest.raises(ValueError, match=r"must be a (whole )?number ≥ 0"):
@@ -142,7 +142,7 @@ def test_a_callback_that_raises_is_a_warning(error: type[Exception]) -> None:
         calls.append(event.nit)
         raise error("no")
 
-    with pytest.warns(UserWarning, match="failed and is left out"):
+    with pytest.warns(UserWarning, match="failed and is not called again"):
         result = ms.minimize(problem, callback=callback, seed=0)
     assert result.success and calls == [0]
 

@@ -176,7 +176,7 @@ def test_an_interrupt_keeps_the_last_iterate() -> None:
 
 
 def test_not_resumable(tmp_path: Any) -> None:
-    with pytest.raises(ValueError, match="runs in one step to its end: it takes no checkpoint and no resume"):
+    with pytest.raises(ValueError, match="runs in a single step: it supports neither checkpoint nor resume"):
         ms.minimize(quadratic()[0], solver="pymanopt:steepest-descent", checkpoint=tmp_path)
 
 

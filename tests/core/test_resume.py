@@ -198,7 +198,7 @@ class InOneGo(Solver):
 
 def test_a_solver_that_cannot_be_resumed_takes_no_checkpoint(tmp_path: Path) -> None:
     made = problem(Watch(), False)
-    with pytest.raises(ValueError, match="InOneGo runs in one step to its end: it takes no checkpoint and no resume"):
+    with pytest.raises(ValueError, match="InOneGo runs in a single step: it supports neither checkpoint nor resume"):
         ms.minimize(made, solver=InOneGo(), checkpoint=tmp_path)
     assert ms.minimize(made, solver=InOneGo(), seed=0).nit == 1
 

@@ -351,7 +351,9 @@ def test_solvers_pass_their_checker(solver: Any) -> None:
 @pytest.mark.parametrize("solver", ["sgd", "adam"])
 def test_an_objective_without_terms_raises_an_error(solver: str) -> None:
     problem = ms.Problem(Euclidean(2), ms.objective(lambda x: float(x @ x), lambda x: 2 * x))
-    with pytest.raises(ValueError, match=r"needs terms, which the objective lacks: .* solvers that would do: .*lbfgs"):
+    with pytest.raises(
+        ValueError, match=r"needs terms, which the objective lacks: .* solvers that work without it: .*lbfgs"
+    ):
         ms.minimize(problem, solver=solver)
 
 

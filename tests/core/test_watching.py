@@ -283,7 +283,7 @@ def test_a_solver_that_needs_more_names_those_that_do_not(solver: str, lacking: 
         "updates": replace(ABLE, updates=()),
     }[lacking]
     with pytest.raises(
-        ValueError, match=rf"needs {lacking}, which the objective lacks.*solvers that would do: .*{able}"
+        ValueError, match=rf"needs {lacking}, which the objective lacks.*solvers that work without it: .*{able}"
     ):
         ms.minimize(ms.Problem(Euclidean(6), f), START, solver=solver)
 
@@ -357,7 +357,7 @@ def test_an_observer_that_fails_is_left_out_there_too(tmp_path: Path) -> None:
 
     seen = ms.Recorder(lambda event: event.nit)
     with helpers.elsewhere(tmp_path / "worker"):
-        with pytest.warns(UserWarning, match="failed and is left out from here on: OSError"):
+        with pytest.warns(UserWarning, match="failed and is not called again: OSError"):
             several(observers=[fails, seen])
         with pytest.raises(TypeError, match="the observer 3 is not callable: pass functions of an event"):
             several(observers=[3])

@@ -129,7 +129,9 @@ def test_as_many_features_as_columns_are_judged_by_neighbours() -> None:
             found = evaluate(model.fit(Z), Z, input="samples", name="mine", record=record if not controls else None)
             assert found.measure == "r2" and found.rows[0]["r2"] == pytest.approx(expected)
             assert [row["name"] for row in found.rows] == ["mine", *controls, "nearest-rows", "chance"]
-            assert found.winner == "nearest-rows" and found.verdict.startswith(f"{said} compress nothing; the nearest")
+            assert found.winner == "nearest-rows" and found.verdict.startswith(
+                f"{said} do not reduce the dimension; the nearest"
+            )
     fewer = evaluate(PCA(4).fit(X), X, input="samples", name="mine", controls=("pca",))
     assert fewer.winner == "mine" and fewer.best == (0, 1) and "nothing" not in fewer.verdict
 
@@ -142,7 +144,7 @@ def test_a_control_that_compresses_nothing_is_not_compared() -> None:
     ms.register(ms.hooks.EstimatorSpec("all-of-it", All, input="samples"))
     X, _ = rows()
     found = evaluate(PCA(2).fit(X), X, input="samples", name="mine", controls=("all-of-it", "pca"))
-    assert found.rows[1] == {"name": "all-of-it", "why": "5 features of 5 columns compress nothing"}
+    assert found.rows[1] == {"name": "all-of-it", "why": "5 features of 5 columns do not reduce the dimension"}
     assert found.winner == "mine" and found.best == (0, 2)
 
 
@@ -179,8 +181,8 @@ def test_halves_of_a_sequence_find_each_other() -> None:
 def test_what_cannot_be_judged_says_why() -> None:
     X, y = rows(3)
     found = evaluate(KMeans(2, n_init=1).fit(X), X, input="samples")
-    assert found.rows == ({"name": "KMeans", "why": "3 members are too few, 4 are the least"},)
-    assert found.verdict == "no quality figure: 3 members are too few, 4 are the least" and found.winner is None
+    assert found.rows == ({"name": "KMeans", "why": "3 members are too few: at least 4 are needed"},)
+    assert found.verdict == "no quality figure: 3 members are too few: at least 4 are needed" and found.winner is None
     X, y = rows()
     found = evaluate(KNeighborsClassifier(3).fit(X, y), X, input="samples")
     assert found.rows[0]["why"] == "accuracy needs labels of two classes or more"
@@ -255,7 +257,7 @@ def test_copies_are_kept_in_one_part_and_said() -> None:
 def test_less_than_the_mean_tells_nothing() -> None:
     X = np.random.default_rng(0).standard_normal((60, 5))
     found = evaluate(FunctionTransformer(lambda Z: np.sin(1e6 * Z)).fit(X), X, input="samples", controls=())
-    assert found.rows[0]["r2"] < 0 and "tells less than nothing of the variance of a row" in found.verdict
+    assert found.rows[0]["r2"] < 0 and "does not explain the variance of a row" in found.verdict
 
 
 @pytest.mark.filterwarnings("error")
@@ -271,7 +273,7 @@ def test_equal_members_are_not_called_stable_clusters() -> None:
     X = [np.ones((30, 2))] * 6
     for model in (ms.get_estimator("lds-kmeans")(2, random_state=0).fit(X), StatisticsKMeans(1, random_state=0).fit(X)):
         found = evaluate(model, X)
-        said = "all 6 members are equal, so that there is nothing to tell apart"
+        said = "all 6 members are equal: there is nothing to distinguish"
         assert found.verdict == f"no quality figure: {said}" and found.winner is None
 
 
@@ -515,7 +517,7 @@ def test_of_many_rows_some_are_drawn() -> None:
     rng = np.random.default_rng(0)
     X = rng.standard_normal((20_500, 2)) + 6.0 * np.eye(2)[np.arange(20_500) % 2]
     found = evaluate(KMeans(2, n_init=1, random_state=0).fit(X), X, np.arange(20_500) % 2, input="samples")
-    assert found.verdict.endswith("; all figures are of fits to 20000 of 20500 rows") and found.rows[0]["ari"] > 0.99
+    assert found.verdict.endswith("; all figures come from fits to 20000 of 20500 rows") and found.rows[0]["ari"] > 0.99
 
 
 def test_the_record_of_a_class_is_used() -> None:

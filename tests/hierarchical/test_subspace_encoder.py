@@ -179,7 +179,7 @@ BAD = {
         "the segments have 21 frames but X",
     ),
     "segments that are text": (lambda: SubspaceEncoder().fit(X, segments="ab"), "segments must be whole numbers"),
-    "segments and labels": (lambda: SubspaceEncoder().fit(X, Y, segments=[20]), "y and segments say the same"),
+    "segments and labels": (lambda: SubspaceEncoder().fit(X, Y, segments=[20]), "y and segments both give the labels"),
     "more segments than frames": (lambda: SubspaceEncoder(n_segments=21).fit(X), "20 frames for n_segments=21"),
     "another dimension": (lambda: SubspaceEncoder().fit(X, Y).transform(X[:, :3]), "3 features"),
     "codes of another dimension": (lambda: SubspaceEncoder().fit(X, Y).inverse_transform(X), r"pass \(N, 1\)"),

@@ -430,7 +430,7 @@ def test_score_takes_the_inputs_and_says_what_it_lacks():
     assert identifier.score(X, inputs=U) > 0.99
     with pytest.raises(ValueError, match="fitted with 1 inputs: pass inputs"):
         identifier.score(X)
-    with pytest.raises(ValueError, match="the shortest sequence has 8 time steps, and forecasts are compared from 10"):
+    with pytest.raises(ValueError, match="the shortest sequence has 8 time steps, but forecasts need at least 10"):
         LDSIdentifier(1).fit(X).score([x[:8] for x in X])
     with pytest.raises(ValueError, match="there is nothing to forecast"):
         LDSIdentifier(1).fit(X).score([np.ones((30, 2))])

@@ -91,7 +91,7 @@ def test_several_runs_by_name_share_the_axes_and_get_a_legend(ax: Axes) -> None:
     lines = plot_convergence(runs, ax, x="time", y="gap").get_lines()
     np.testing.assert_array_equal(lines[0].get_ydata(), [2.0, 1.0, 0.5])
     np.testing.assert_array_equal(lines[1].get_ydata(), [2.0, np.nan])
-    assert ax.get_yscale() == "log" and ax.get_title() == "Objective above the lowest against time"
+    assert ax.get_yscale() == "log" and ax.get_title() == "Objective minus its lowest value against time"
     assert [text.get_text() for text in ax.get_legend().get_texts()] == [r"\$one", "two"]
     assert len({line.get_color() for line in lines}) == 2
     problem = ms.Problem(ms.manifolds.Euclidean(2), ms.objective(lambda x: float(x @ x), lambda x: 2 * x))

@@ -30,14 +30,16 @@ class Ends:
         shortest = min(map(len, X))
         if shortest < _LEAST:
             raise ValueError(
-                f"the shortest sequence has {shortest} time steps, and forecasts are compared from {_LEAST} on"
+                f"the shortest sequence has {shortest} time steps, but forecasts need at least {_LEAST} to be compared"
             )
         self.n_steps = min(10, shortest // _SHARE)
         self.before, self.truth = self.split(X)
         mean = np.stack([x.mean(axis=0, keepdims=True) for x in self.before])
         self._total = float(np.nansum((self.truth - mean) ** 2))
         if not self._total > 0:
-            raise ValueError("the last steps do not vary about the mean of those before: there is nothing to forecast")
+            raise ValueError(
+                "the last steps are equal to the mean of the preceding steps: there is nothing to forecast"
+            )
 
     def split(self, X: Any) -> tuple[list[Any], Any]:
         """Return sequences without their ends, and these."""
@@ -50,7 +52,7 @@ class Ends:
 
 
 def forecast_error(model: Any, X: Any, y: object, seed: int) -> ms.evaluation.Evaluation:
-    """Return how much of the end of sequences is told by systems of what comes before: R² of forecasts.
+    """Return R² of forecasts of the ends of sequences by systems identified from the preceding steps.
 
     R² is that of `LDSIdentifier.score`.
 
@@ -81,10 +83,10 @@ def forecast_error(model: Any, X: Any, y: object, seed: int) -> ms.evaluation.Ev
     rows = [{"name": name, "r2": ends.r2(guess)} for name, guess in (("lds-identifier", said), ("last value", last))]
     own, other = rows[0]["r2"], rows[1]["r2"]
     rows.append({"name": "mean", "r2": 0.0})
-    shares = [f"{share:.0%}" if share > -0.005 else "less than nothing" for share in (own, other)]
+    explained = f"{own:.0%}" if own > -0.005 else "none"
     verdict = (
-        f"forecasts of the last {n_steps} steps tell {shares[0]} of their variance about the mean of what comes before,"
-        f" the last value {shares[1]}"
+        f"forecasts of the last {n_steps} steps explain {explained} of the variance (R² = {own:.2f}); the last value "
+        f"as a forecast has R² = {other:.2f}"
     )
     if max(own, other) < 0:
         verdict += "; the mean is better than both"
