@@ -24,7 +24,7 @@ IN_PART = 3
     "import_only",
     multiple=True,
     metavar="NAME",
-    help="Import this record only, or all records of a kind such as datasets; the exit status ignores them; repeatable.",
+    help="Only import this record, or all of a kind such as datasets; the exit status ignores them. Repeatable.",
 )
 def check(package: str, import_only: tuple[str, ...]) -> int:
     """Check the records that PACKAGE registers.

@@ -24,7 +24,7 @@ _CALLED = {
 
 
 def _listing(kind: str) -> click.Command:
-    @click.command(kind, help=f"List the {kind} that are registered, or the parameters of NAME.")
+    @click.command(kind, help=f"List registered {kind}, or the parameters of NAME.")
     @click.argument("name", required=False, shell_complete=completed_by(kind))
     @json_option
     def listing(name: str | None, as_json: bool) -> None:
