@@ -110,15 +110,15 @@ def warn_of_few_distinct(found: int, asked: int, name: str, what: str, *, stackl
     >>> with warnings.catch_warnings(record=True, action="always") as caught:
     ...     warn_of_few_distinct(2, 3, "n_clusters", "rows")
     >>> print(caught[0].message)
-    X has 2 different rows for n_clusters=3: which of the equal clusters a member is in means nothing; lower n_clusters
+    X has 2 different rows for n_clusters=3: the choice among equal clusters is arbitrary; lower n_clusters
     """
     from sklearn.exceptions import ConvergenceWarning
 
     if found < asked:
         one = what[:-1] if found == 1 else what
         warnings.warn(
-            f"X has {found} different {one} for {name}={asked}: which of the equal clusters a member is in means "
-            f"nothing; lower {name}",
+            f"X has {found} different {one} for {name}={asked}: the choice among equal clusters is arbitrary; "
+            f"lower {name}",
             ConvergenceWarning,
             stacklevel=stacklevel + 1,
         )

@@ -167,7 +167,7 @@ def _dumps(value: Any) -> bytes:
         return import_module("cloudpickle").dumps(value)
     except (TypeError, AttributeError, pickle.PicklingError) as error:
         raise TypeError(
-            f"this cannot be sent to a worker ({error}): use functions and data that can be pickled, "
+            f"the task cannot be sent to a worker ({error}): use functions and data that can be pickled, "
             "or the executors 'serial' and 'threads'"
         ) from error
 
@@ -231,7 +231,7 @@ def _knock(address: str) -> None:
     try:
         with socket.create_connection((host, port), ANSWER_SECONDS) as connection:
             if parts.scheme == "tcp" and not connection.recv(1):  # with TLS it is the client who speaks first
-                raise ConnectionResetError("what listens there hung up")
+                raise ConnectionResetError("the server closed the connection")
     except OSError as error:
         raise ConnectionError(_no_answer(address, error)) from error
 

@@ -333,7 +333,7 @@ def as_kernel(kernel: str | Kernel, domain: str | None = None, **params: Any) ->
         raise ValueError(f"{params} are for a registered name: the kernel is an object already")
     made = get_kernel(kernel, **params) if isinstance(kernel, str) else completed(kernel)
     if domain not in (None, made.domain):
-        raise ValueError(f"the kernel {kernel!r} is one of the domain {made.domain!r}: take one of {domain!r}")
+        raise ValueError(f"the kernel {kernel!r} is of the domain {made.domain!r}: use a kernel of {domain!r}")
     return made
 
 
@@ -344,7 +344,7 @@ def _several(kernels: Iterable[str | Kernel]) -> tuple[Kernel, ...]:
         raise ValueError("no kernels: give at least one")
     domains = {k.domain for k in made}
     if len(domains) > 1:
-        raise ValueError(f"the kernels have items of several domains, {sorted(domains)}: take those of one")
+        raise ValueError(f"the kernels have items of several domains, {sorted(domains)}: use kernels of one domain")
     return made
 
 

@@ -53,7 +53,7 @@ def warn_if_indefinite(kernel: Kernel) -> bool:
         return False
     warnings.warn(
         f"the kernel {kernel.name} is not positive definite: squared distances can be negative, and methods that "
-        f"ask for a positive semidefinite matrix may end in a local optimum",
+        f"require a positive semidefinite matrix may converge to a local optimum",
         stacklevel=3,
     )
     return True

@@ -68,14 +68,14 @@ class GeneralizedStiefel(Manifold[np.ndarray]):
                 f"GeneralizedStiefel(B, p={p}): {p} columns need at least {p} rows, and B has {len(matrix)}"
             )
         if np.abs(matrix - matrix.T).max() > 1e-12 * np.abs(matrix).max():
-            raise ValueError("GeneralizedStiefel(B, p): B is not symmetric; take (B + B.T) / 2, if that is meant")
+            raise ValueError("GeneralizedStiefel(B, p): B is not symmetric: pass (B + B.T) / 2")
         try:
             self._factor = np.linalg.cholesky(matrix)
         except np.linalg.LinAlgError:
             low = np.linalg.eigvalsh(matrix)[0]
             raise ValueError(
                 f"GeneralizedStiefel(B, p): B is not positive definite, its least eigenvalue is {low:.3g}; add a "
-                "multiple of the identity, if it should be"
+                "multiple of the identity"
             ) from None
         matrix.flags.writeable = False
         self.B, self.n, self.p = matrix, len(matrix), int(p)

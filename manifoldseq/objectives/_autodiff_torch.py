@@ -68,7 +68,7 @@ class ByTorch(Differentiated):
         if value.numel() != 1:
             raise self.returned(f"a tensor of shape {tuple(value.shape)}", tuple(value.shape))
         if torch.is_grad_enabled() and not value.requires_grad:
-            raise self.explained("what it returned does not depend on the point")
+            raise self.explained("its return value does not depend on the point")
         return value.reshape(())
 
     def _gradients(self, value: Any, at: Any, create_graph: bool = False) -> Any:

@@ -94,7 +94,7 @@ def reader_of(path: FilePath, reader: str | None = None) -> hooks.ReaderSpec:
     lengths = [max((len(one) for one in reader.patterns if fnmatchcase(name, one)), default=0) for _, reader in readers]
     if not any(lengths):
         known = ", ".join(sorted({pattern for _, spec in readers for pattern in spec.patterns}))
-        raise ReadError(f"{path}: no reader knows this name: rename or convert the file to one of {known}")
+        raise ReadError(f"{path}: no reader accepts this name: rename or convert the file to one of {known}")
     chosen = first_origin([one for one, length in zip(readers, lengths, strict=True) if length == max(lengths)])
     if len({plugin.name for plugin, _ in chosen}) > 1:
         raise ReadError(

@@ -108,7 +108,7 @@ def require_memory(path: FilePath, needed: int, *, taken: int = 0) -> None:
     if needed > _UNSUSPECTED and needed > DEFLATE_RATIO * (size := _size(path)):
         raise ReadError(
             f"{path} would take {needed / 2**30:.3g} GiB of memory out of {size} bytes, as a decompression bomb does: "
-            "save it without compression if it is what it should be"
+            "if the file is trusted, save it without compression"
         )
 
 
@@ -147,7 +147,7 @@ def require_inflated(path: FilePath, needed: int) -> None:
     if needed - _size(path) > limit:
         raise ReadError(
             f"{path} would inflate to {needed / 2**30:.3g} GiB, {limit / 2**30:.3g} GiB more than it has are allowed: "
-            f"if it is what it should be, pass inflation={needed:.2g} (--read inflation={needed:.2g})"
+            f"if the file is trusted, pass inflation={needed:.2g} (--read inflation={needed:.2g})"
         )
 
 
@@ -164,7 +164,7 @@ def require_open(path: FilePath, number: int) -> None:
     needed = number + _OTHER_FILES
     if resource.RLIM_INFINITY != hard < needed:
         raise ReadError(
-            f"{path} has {number} files that stay on disk and are open meanwhile, but this process may open {hard}: "
+            f"{path} has {number} files that are kept open, but this process may open {hard}: "
             f"raise the limit to {needed} (ulimit -n, limits.conf), or join the files into one .npy"
         )
     if resource.RLIM_INFINITY != soft < needed:
@@ -246,7 +246,7 @@ def _check_regular(path: str, mode: int) -> None:
         raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
     kinds = {stat.S_IFIFO: "a named pipe", stat.S_IFSOCK: "a socket"}
     kind = kinds.get(stat.S_IFMT(mode), "a device")
-    raise ReadError(f"{path} is {kind}, no regular file: copy what it gives to a file, and read that")
+    raise ReadError(f"{path} is {kind}, not a regular file: copy its content to a file and read that file")
 
 
 def _size(path: FilePath) -> float:

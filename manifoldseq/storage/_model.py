@@ -204,7 +204,7 @@ def _registered(model: Any) -> tuple[hooks.Plugin, hooks.EstimatorSpec]:
     found = hooks.record_of(model)
     if found is None:
         raise ModelError(
-            f"{type(model).__name__} is not registered, so no file could say what it is: "
+            f"{type(model).__name__} is not registered, so a model file cannot name it: "
             "register it with manifoldseq_estimators, or manifoldseq.register(manifoldseq.hooks.EstimatorSpec(…))"
         )
     return found

@@ -49,7 +49,7 @@ def members_of(path: FilePath, archive: zipfile.ZipFile, size: int) -> dict[str,
         name = PurePosixPath(info.filename)
         where = f"{path}, member {info.filename[:60]!r}"
         if name.suffix != ".npy" or name.is_absolute() or ".." in name.parts or "\\" in info.filename:
-            raise ReadError(f"{where} is nothing that numpy.savez writes: save the arrays again with numpy.savez")
+            raise ReadError(f"{where} is not a file of numpy.savez: save the arrays again with numpy.savez")
         if info.flag_bits & 1 or info.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
             raise ReadError(f"{where} is encrypted or compressed in another way than NumPy's: save it with numpy.savez")
         ratio = 1 if info.compress_type == zipfile.ZIP_STORED else DEFLATE_RATIO

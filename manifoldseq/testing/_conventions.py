@@ -97,15 +97,15 @@ def _needs_labels(estimator: Any) -> bool:
 def common_laws(exam: Examination, case: Case) -> bool:
     """Judge what every estimator owes; False if it cannot be fitted."""
     exam.law("parameters are stored untouched and survive clone", lambda: _parameters(case))
-    exam.law("unfitted, it says so", lambda: _unfitted(case))
+    exam.law("an unfitted estimator raises NotFittedError", lambda: _unfitted(case))
     if not exam.law("fit returns the estimator", lambda: _fits(case)):
         return False
-    exam.law("it is displayed before and after fit", lambda: displayed(case.new(), case.once))
+    exam.law("its display works before and after fit", lambda: displayed(case.new(), case.once))
     exam.law("only fitted attributes end in an underscore", lambda: _attributes(case))
     exam.law("fit does not change its input and its parameters", lambda: _untouched(case))
-    exam.law("fit twice is fit once, for one random_state", lambda: _reproducible(case))
-    exam.law("the same answers again, and after pickling", lambda: _answers_again(case))
-    exam.law("the same answers after saving and loading", lambda: _answers_from_file(case))
+    exam.law("a second fit with one random_state gives the same result", lambda: _reproducible(case))
+    exam.law("the same results when repeated and after pickling", lambda: _answers_again(case))
+    exam.law("the same results after saving and loading", lambda: _answers_from_file(case))
     return True
 
 
@@ -179,13 +179,13 @@ def _untouched(case: Case) -> Verdict:
         case.ask(fitted, name, data)
         if not same(data, case.data):
             return False, f"{name} wrote into its input"
-    return (True, "") if fitted is estimator else (False, "fit returned another object than self")
+    return (True, "") if fitted is estimator else (False, "fit did not return self")
 
 
 def _reproducible(case: Case) -> Verdict:
     other = case.fit(case.new(), case.copies())
     if not alike(learned(case.once), learned(other)):
-        return False, "two fits from one random_state learned different things"
+        return False, "two fits with one random_state differ"
     case.fit(other, case.copies())
     return unless(None if alike(learned(case.once), learned(other)) else "a second fit depends on the first")
 
@@ -194,7 +194,7 @@ def _answers_again(case: Case) -> Verdict:
     fitted = case.once
     first = case.answers(fitted)
     if not alike(first, case.answers(fitted)):
-        return False, "the second answers differ"
+        return False, "the repeated results differ"
     return unless(
         None if alike(first, case.answers(pickle.loads(pickle.dumps(fitted)))) else "after pickling they differ"
     )

@@ -146,8 +146,8 @@ def _same_at_equivalent(manifold: Manifold[Point], f: Objective, x: Point, limit
     if off <= max(limit, 1e-300):
         return True, f"{off:.1e}"
     return False, (
-        f"it tells X from X Q by {off:.2g}, which are one point of {manifold!r}: let it depend on X Xᵀ only, or use "
-        "Stiefel"
+        f"it tells X from X Q by {off:.2g}, which are the same point of {manifold!r}: let it depend on X Xᵀ only, or "
+        "use Stiefel"
     )
 
 

@@ -53,11 +53,13 @@ def check_estimator(estimator: Any, expected_failures: Mapping[str, str] | None 
             exam.law(name, lambda name=name: (True, f"fails as expected: {expected[name]}"))
         elif status == "failed" and "'NoneType' object has no attribute 'multi_class'" in str(error.__cause__):
             # of sparse rows: no error of the estimator, whose fit and predict have passed by then
-            exam.law(name, lambda: (True, "scikit-learn's check takes what has predict_proba for a classifier"))
+            exam.law(name, lambda: (True, "scikit-learn's check treats estimators with predict_proba as classifiers"))
         elif status == "failed":
             exam.law(name, lambda error=error: (False, f"{type(error).__name__}: {error}".strip()))
         elif status == "passed" and name in expected:
-            exam.law(name, lambda: (False, "passes, though it is listed as an expected failure: take it off the list"))
+            exam.law(
+                name, lambda: (False, "passes, though it is listed as an expected failure: remove it from the list")
+            )
         elif status == "passed":
             exam.law(name, lambda: (True, ""))
     for name in expected.keys() - seen:
@@ -73,7 +75,7 @@ def check_estimator(estimator: Any, expected_failures: Mapping[str, str] | None 
             target = (y if tags.single_output else rng.random((60, 3))) if tags.required else None
             return displayed(unfitted, fitted.fit(X, target))
 
-    exam.law("it is displayed before and after fit", shown)
+    exam.law("its display works before and after fit", shown)
     return exam.report()
 
 
@@ -84,9 +86,9 @@ def check_sequence_estimator(
 
     Parameters are stored untouched and survive ``clone``; ``fit`` returns the estimator, sets only names with a
     trailing underscore, ``n_features_in_`` among them, does not change its input and is reproducible for a given
-    ``random_state``; a 3-D array counts as a list; ``predict``, ``transform`` and the like give one row per sequence
-    and the same again after pickling; bad input is a ``ValueError`` that names the sequence; an unfitted estimator
-    says so. Six fits are made, with ``n_init`` 1 and ``max_iter`` 5 where there are such parameters.
+    ``random_state``; a 3-D array is treated as a list; ``predict``, ``transform`` and the like return one row per
+    sequence, also after pickling; bad input raises a ``ValueError`` that names the sequence; an unfitted estimator
+    raises ``NotFittedError``. Six fits are made, with ``n_init`` 1 and ``max_iter`` 5 where there are such parameters.
 
     Parameters
     ----------
@@ -127,7 +129,7 @@ def check_sequence_estimator(
         return exam.report()
     exam.law("n_features_in_ is the number of channels", lambda: _features(case))
     exam.law("one row per sequence", lambda: _rows(case))
-    exam.law("a 3-D array counts as a list", lambda: _three_dimensional(case))
+    exam.law("a 3-D array is treated as a list", lambda: _three_dimensional(case))
     for name, bad, words in _bad_sequences(sequences):
         exam.law(
             f"raises ValueError for {name}",
@@ -183,7 +185,7 @@ def check_multiview_estimator(estimator: Any, views: Sequence[np.ndarray] | None
 
     def listed() -> Verdict:
         first, second = case.once, case.new().fit([*arrays])
-        return unless(None if alike(learned(first), learned(second)) else "fit([X, Y]) learns something else")
+        return unless(None if alike(learned(first), learned(second)) else "fit([X, Y]) learns a different result")
 
     exam.law("fit(X, Y) is fit([X, Y])", listed)
     holed = [arrays[0], arrays[1].copy()]
@@ -225,7 +227,7 @@ def _three_dimensional(case: Case) -> Verdict:
     length = min(map(len, case.data))
     cut = [array[:length] for array in case.data]
     listed, stacked = case.fit(case.new(), cut), case.fit(case.new(), np.stack(cut))
-    return unless(None if alike(learned(listed), learned(stacked)) else "fit learned something else from it")
+    return unless(None if alike(learned(listed), learned(stacked)) else "fit learned a different result from it")
 
 
 def _rejects(case: Case, bad: Any, words: str, methods: list[str]) -> Verdict:

@@ -73,12 +73,12 @@ def check_manifold(manifold: Manifold, *, seed: int = 0) -> Report:
         _frame_laws(exam, case, manifold.frame)
     _geometry_laws(exam, case)
     if has_quotient(manifold):
-        exam.law("X and X Q are treated as one point", lambda: same_at_equivalents(case))
+        exam.law("X and X Q are the same point", lambda: same_at_equivalents(case))
     exam.law("points of another dtype keep it", lambda: keeps_dtype(manifold, seed))
     exam.law("every operation broadcasts over leading axes", lambda: broadcasts(manifold, seed))
     if manifold.one_base:
         exam.law("inner, project and transport take one point and many vectors", lambda: one_base(manifold, seed))
-    exam.law("components are told apart", lambda: _components(manifold, case.x))
+    exam.law("components are distinguished", lambda: _components(manifold, case.x))
     return exam.report()
 
 
@@ -159,7 +159,7 @@ def _motion_laws(exam: Examination, case: Case) -> None:
         ),
     )
     exam.law("nearest is feasible and does not change points", lambda: _nearest(case))
-    exam.law("feasibility sees a point that is off", lambda: _feasibility(case))
+    exam.law("feasibility detects a point off the manifold", lambda: _feasibility(case))
     exam.law("free is None or a tree of booleans", lambda: _free(case))
     exam.law("descent_curve starts at the point, is feasible and descends", lambda: _descends(case))
 

@@ -76,7 +76,7 @@ def objective_laws(exam: Examination, problem: Problem[Point], x: Point, rng: np
         return
     other = freeze(interior_point(problem.manifold, rng, dtype_of(x)))
     exam.law("does not write into its point", lambda: _writes_nothing(f, x))
-    exam.law("gives the same answer to the same point", lambda: _pure(problem, f, x, other))
+    exam.law("gives the same value at the same point", lambda: _pure(problem, f, x, other))
     if raw.value_and_gradient is not None:
         gradient_laws(exam, problem, x, rng)
         exam.law("float32 points do", lambda: _single_precision(f, x))

@@ -125,7 +125,7 @@ def _domain(record: hooks.DomainSpec) -> Report:
     def becomes() -> Verdict:
         item = tuple(record.to_item(manifold.random_point(np.random.default_rng(0))))
         if not item or not all(map(_finite, item)):
-            return False, "it gave no tuple of finite arrays"
+            return False, "it did not return a tuple of finite arrays"
         pairs = zip(item, items[0], strict=False)  # an item may say more than a point does
         off = [(np.shape(a), np.shape(b)) for a, b in pairs if np.shape(a) != np.shape(b)]
         return unless(f"a part has shape {off[0][0]}, that of the example {off[0][1]}" if off else None)
@@ -160,7 +160,7 @@ def _dataset(record: hooks.DatasetSpec) -> Report:
     try:
         data = record.loader()
     except (ImportError, OSError) as error:
-        raise NotExercised(f"its data are not here: {error}") from error
+        raise NotExercised(f"its data are not installed: {error}") from error
     exam = Examination(f"dataset {record.name}")
     exam.law("loads as SequenceData", lambda: _loads(lambda: data, []))
     return exam.report()

@@ -72,11 +72,11 @@ def check_solver(
         if lacking:
             raise ValueError(f"check_solver: {solver!r} needs {lacking}, pass problems=… whose objectives have it")
         case, where = _Case(solver, problem, freeze(x)), f"on {problem.manifold!r}: "
-        if not exam.law(f"{where}init and step keep to the grammar of states", case.grammar):
+        if not exam.law(f"{where}init and step return valid states", case.grammar):
             continue
-        exam.law(f"{where}the same step twice, without writing into the state", case.pure)
-        exam.law(f"{where}measures tell the truth", case.honest)
-        exam.law(f"{where}resumed after any interrupt as if there had been none", case.resumes)
+        exam.law(f"{where}a repeated step gives the same result and does not change the state", case.pure)
+        exam.law(f"{where}measures agree with the objective", case.honest)
+        exam.law(f"{where}a run resumed after an interrupt is the same as without one", case.resumes)
         if minimum is not None:
             exam.law(
                 f"{where}solves it",

@@ -76,8 +76,8 @@ class _Riemannian(torch.optim.Optimizer):  # pyright: ignore[reportUntypedBaseCl
         gap, before = orthonormality(p), state.get("gap", float("inf"))
         if gap > FAR:
             warnings.warn(
-                f"a parameter of shape {tuple(p.shape)} was changed and is not orthonormal (error {gap:.1g}): its "
-                "nearest orthonormal tensor is taken",
+                f"a parameter of shape {tuple(p.shape)} was changed and is not orthonormal (error {gap:.1g}): it is "
+                "replaced by the nearest orthonormal tensor",
                 stacklevel=6,  # the caller of `step`
             )
             p.copy_(restored(RETRACTIONS["polar"](rows_of(p.detach())), p))
@@ -254,7 +254,7 @@ def _check_betas(name: str, betas: Any) -> None:
 def _check_fraction(name: str, value: Any) -> None:
     check_number(name, value, 0.0, 1.0)
     if value == 1:
-        raise ValueError(f"{name}={value!r} is not valid: pass a number below 1, with which the past fades")
+        raise ValueError(f"{name}={value!r} is not valid: pass a decay rate below 1")
 
 
 _SETTINGS: dict[str, Callable[[str, Any], None]] = {

@@ -30,7 +30,7 @@ class OrthonormalParameter(torch.nn.Parameter):  # pyright: ignore[reportUntyped
     Parameters
     ----------
     data : torch.Tensor
-        float32 or float64, of two or more dimensions; the nearest orthonormal tensor is taken.
+        float32 or float64, of two or more dimensions; it is replaced by the nearest orthonormal tensor.
     requires_grad : bool
 
     Raises
@@ -124,11 +124,11 @@ class _Loading:
             new = new if new.dtype in _DTYPES else new.to(own.dtype)
             gap = orthonormality(new)
             if gap != gap:
-                raise ValueError(f"what is loaded as {key!r} has NaN or infinity: the layer keeps its weight")
+                raise ValueError(f"the tensor loaded as {key!r} has NaN or infinity: the layer keeps its weight")
             if gap > FAR:
                 warnings.warn(
-                    f"what is loaded as {key!r} is not orthonormal (error {gap:.1g}): its nearest orthonormal tensor "
-                    "is taken",
+                    f"the tensor loaded as {key!r} is not orthonormal (error {gap:.1g}): it is replaced by the nearest "
+                    "orthonormal tensor",
                     stacklevel=2,
                 )
             new = _nearest(new)

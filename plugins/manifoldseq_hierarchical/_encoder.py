@@ -1,4 +1,4 @@
-"""A long sequence of frames kept in about a byte per frame, and places found in it."""
+"""A long sequence stored in about a byte per frame, and retrieval of places in it."""
 
 import warnings
 from dataclasses import dataclass
@@ -443,7 +443,9 @@ class HierarchicalSequenceEncoder(ClassNamePrefixFeaturesOutMixin, TransformerMi
         points = (moments.centroids if self.summary == "mean" else _keys(X, length)) - mean
         B = weighted_centroids(points, moments.counts, np.zeros(len(mean)))
         if not np.linalg.norm(B) > moments.tolerance(mean):
-            raise ValueError("all segments of X have the same mean, so that no place differs: pass frames that differ")
+            raise ValueError(
+                "all segments of X have the same mean, so that places cannot be distinguished: pass frames that differ"
+            )
         _check_reach(points, _RANGE[0])
         return moments, points
 
@@ -880,7 +882,7 @@ def _check_reach(points: Array, least: float = 0.0) -> None:
     reach = float(np.sqrt(np.vecdot(points, points).max()))
     if not least <= reach <= _RANGE[1]:
         raise ValueError(
-            f"segments of X lie {reach:.0e} from their mean, which single precision cannot square: scale X"
+            f"segments of X lie {reach:.0e} from their mean, which overflows when squared in single precision: scale X"
         )
 
 

@@ -87,7 +87,7 @@ class Alternation:
         origin = whole.mean
         scatter, tolerance = whole.scatter(origin), whole.tolerance(origin)
         if scatter <= tolerance**2:
-            raise ValueError("all frames of X are equal to rounding, so that there is nothing to cluster")
+            raise ValueError("all frames of X are equal to rounding: there are no clusters")
         empty = Moments.empty(X, n_clusters)
         return cls(X, n_clusters, n_components, origin, scatter, tolerance, empty, weight)
 
@@ -567,7 +567,9 @@ class SubspaceKMeans(ClusterMixin, SubspaceCodes):
         assert best is not None
         _, problem, run = best
         if problem.n_clusters == 1:
-            warnings.warn("n_clusters='auto' finds one cluster: nothing speaks for more of one shape", stacklevel=3)
+            warnings.warn(
+                "n_clusters='auto' finds one cluster: several clusters of one shape are not more likely", stacklevel=3
+            )
         if self.n_components == "auto":
             problem = replace(problem, n_components=problem.best_components(run.state["singular_values"]))
         return problem
@@ -638,7 +640,9 @@ class SubspaceKMeans(ClusterMixin, SubspaceCodes):
         N, K = len(X), self.n_clusters
         if isinstance(K, str):
             if not isinstance(self.init, str):
-                raise ValueError("n_clusters='auto' needs starts of its own: leave init, or pass a number of clusters")
+                raise ValueError(
+                    "n_clusters='auto' chooses its own starts: leave init out, or pass a number of clusters"
+                )
         elif N < K:
             raise ValueError(f"X has n_samples={N} frames for n_clusters={K}: pass more frames or lower n_clusters")
         if isinstance(self.init, str):

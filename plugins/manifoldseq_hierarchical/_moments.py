@@ -104,7 +104,7 @@ class Moments:
                 if not isfinite(new.energy):
                     raise ValueError(not_finite(X[rows], rows.start))
         if new.energy < np.finfo(np.float64).tiny and any(block.any() for _, block in new.blocks(X)):
-            raise ValueError("the squares of the frames vanish in float64: scale X up")
+            raise ValueError("the squares of the frames underflow in float64: scale X up")
         if np.issubdtype(X.dtype, np.floating):
             new.eps = max(self.eps, float(np.finfo(X.dtype).eps))
         self.__dict__.update(vars(new))

@@ -39,7 +39,7 @@ def manifoldseq_models() -> Iterator[hooks.ModelSpec]:
         exact=("closed-form",),
         example=at("example"),
         input="sequences",
-        summary="The subspace that tells classes of frames apart, with their centroids: F(V, m, mu) (1), (2)",
+        summary="The subspace that separates classes of frames, with their centroids: F(V, m, mu) (1), (2)",
         reference=_PAPER,
     )
 
@@ -61,7 +61,7 @@ def manifoldseq_estimators() -> Iterator[hooks.EstimatorSpec]:
         factory="manifoldseq_hierarchical._kmeans:SubspaceKMeans",
         input="samples",
         plots=plots,
-        summary="Clusters in a within-class metric, with the subspace that tells them apart best",
+        summary="Clusters in a within-class metric, with the subspace that separates them best",
     )
     yield hooks.EstimatorSpec(
         "hierarchical-encoder",
@@ -69,7 +69,7 @@ def manifoldseq_estimators() -> Iterator[hooks.EstimatorSpec]:
         input="samples",
         plots=("encoder-distances", "encoder-storage"),
         quality="manifoldseq_hierarchical._recall:recall",
-        summary="A long sequence of frames kept in about a byte per frame, and places found in it",
+        summary="A long sequence stored in about a byte per frame, and retrieval of places in it",
     )
 
 
@@ -80,19 +80,19 @@ def manifoldseq_plots() -> Iterator[hooks.PlotSpec]:
         "subspace-gain",
         accepts="manifoldseq_hierarchical._subspace_plots:accepts",
         draw="manifoldseq_hierarchical._subspace_plots:draw_gain",
-        summary="Energy that is left, F(m), against the number of coordinates m: flat beyond the rank of the centroids",
+        summary="Residual energy F(m) against the number of coordinates m; constant beyond the rank of the centroids",
     )
     yield hooks.PlotSpec(
         "subspace-coordinates",
         accepts="manifoldseq_hierarchical._subspace_plots:accepts",
         draw="manifoldseq_hierarchical._subspace_plots:draw_coordinates",
-        summary="Frames and class centroids in the two coordinates that tell the classes apart best",
+        summary="Frames and class centroids in the two coordinates that separate the classes best",
     )
     yield hooks.PlotSpec(
         "encoder-distances",
         accepts="manifoldseq_hierarchical._encoder_plots:accepts",
         draw="manifoldseq_hierarchical._encoder_plots:draw_distances",
-        summary="Distances from frames to the points of an encoded sequence; what is dark was taken for the same place",
+        summary="Distances from frames to the points of an encoded sequence; dark entries are matches",
     )
     yield hooks.PlotSpec(
         "encoder-storage",

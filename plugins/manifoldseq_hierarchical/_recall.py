@@ -44,7 +44,7 @@ def recall(model: Any, X: ArrayLike, y: ArrayLike | None, seed: int) -> ms.evalu
     frames = np.asarray(X)
     stored, asked, places = _split(frames, None if y is None else np.asarray(y))
     if len(stored) < _LEAST:
-        raise ValueError(f"{len(stored)} frames would be stored, and places are asked for from {_LEAST} on")
+        raise ValueError(f"{len(stored)} frames would be stored, but at least {_LEAST} are needed")
     made: Any = clone(model)
     made.fit(stored)
     report = made.storage_report()

@@ -237,17 +237,17 @@ class SubspaceEncoder(SubspaceCodes, ModelEstimator):
 
     def _why_nothing(self) -> str:
         if len(self.classes_) == 1:
-            return "there is only one class, and nothing to tell it from: pass at least two classes, or another center"
+            return "there is only one class: pass at least two classes, or another center"
         if self.scatter_ == 0:
-            return "all frames are equal, so that there is nothing to encode: pass frames that differ"
-        return "the class means are equal to rounding, so that no direction tells the classes apart: check the labels"
+            return "all frames are equal: pass frames that differ"
+        return "the class means are equal to rounding, so that no direction separates the classes: check the labels"
 
 
 def _union(classes: NDArray, new: NDArray) -> NDArray:
     kinds = {classes.dtype.kind, new.dtype.kind}
     try:
         if kinds & set("US") and kinds & set("biuf"):
-            raise TypeError("numpy would make text of the numbers")
+            raise TypeError("NumPy would convert the numbers to text")
         return np.union1d(classes, new)
     except TypeError:
         raise ValueError(f"the labels {new[:3]} cannot be sorted with the classes before: use one kind") from None

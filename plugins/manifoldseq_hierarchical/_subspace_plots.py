@@ -53,14 +53,14 @@ def plot_gain(result: Any, ax: "Axes | None" = None) -> "Axes":
     ax.plot(np.arange(len(share)), share, label="best m coordinates", **line_style(0, len(share)))
     used: dict[str, Any] = {"label": f"used: m = {m}", "markersize": 9}
     ax.plot([m], share[m : m + 1], **marker_style(1) | used)
-    ax.set(xlabel="coordinates m", ylabel="energy left, share of tr S₀", ylim=(0, 1.02))
-    ax.set_title("Energy left by the best coordinates")
+    ax.set(xlabel="coordinates m", ylabel="residual energy, share of tr S₀", ylim=(0, 1.02))
+    ax.set_title("Residual energy of the best coordinates")
     ax.legend(frameon=False)
     return ax
 
 
 def plot_coordinates(result: Fitted, ax: "Axes | None" = None) -> "Axes":
-    """Plot frames and class centroids in the two coordinates that tell the classes apart best.
+    """Plot frames and class centroids in the two coordinates that separate the classes best.
 
     Parameters
     ----------

@@ -235,7 +235,7 @@ class MixtureProblem:
         rounding = np.square(8 * unit * (np.abs(first / n) + np.abs(empty.shift) + np.sqrt(np.maximum(variances, 0))))
         varies = variances > np.maximum(rounding, np.finfo(np.float64).tiny)
         if not varies.any():
-            raise ValueError("all frames of X are equal to rounding, so that there is nothing to cluster")
+            raise ValueError("all frames of X are equal to rounding: there are no clusters")
         scale = np.sqrt(np.where(varies, variances, 1.0))
         S_0 = (second - np.outer(first, first) / n) / n / (scale[:, None] * scale)
         S_0[~varies] = S_0[:, ~varies] = 0

@@ -114,7 +114,7 @@ def draw_correlations(ax: Any, result: Any) -> None:
     curves = {name: values for name, values in result.history.items() if name.startswith("correlations_")}
     for series, (name, values) in enumerate(curves.items()):
         ax.plot(np.arange(len(values)), values, label=f"layer {name.split('_')[1]}", **line_style(series, len(values)))
-    ax.set(xlabel="epoch", ylabel="sum of correlations", title="Do the rows of projections stay apart?")
+    ax.set(xlabel="epoch", ylabel="sum of correlations", title="Correlations between rows of projections")
     ax.set_ylim(0, None if max(values.max() for values in curves.values()) > 1e-3 else 1)
     ax.legend()
 

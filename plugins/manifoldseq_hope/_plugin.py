@@ -59,7 +59,7 @@ def manifoldseq_models() -> Iterator[hooks.ModelSpec]:
         "hope.family",
         base="hope:hope.movmf",
         prepare=at("of_family"),
-        summary="Orthonormal projection and mixture of a family of your own (7)",
+        summary="Orthonormal projection and mixture of a user-defined family (7)",
         reference=_PAPER,
     )
     yield hooks.ModelSpec(
@@ -72,7 +72,7 @@ def manifoldseq_models() -> Iterator[hooks.ModelSpec]:
         solver="em",
         example=at("example"),
         input="samples",
-        summary="Mixture of von Mises-Fisher distributions of unit rows (9), nothing being projected",
+        summary="Mixture of von Mises-Fisher distributions of unit rows (9), without projection",
         reference="Banerjee, Dhillon, Ghosh, Sra, JMLR 6 (2005)",
     )
 
@@ -115,7 +115,7 @@ def manifoldseq_estimators() -> Iterator[hooks.EstimatorSpec]:
         "convolutional-features",
         factory="manifoldseq_hope.features._convolution:ConvolutionalFeatures",
         input="samples",
-        summary="Images, as rows of pixels, to pooled responses of units that are learnt from their patches",
+        summary="Pooled responses of units that are learnt from patches of images",
     )
     yield hooks.EstimatorSpec(
         "vector-features",
@@ -128,7 +128,7 @@ def manifoldseq_estimators() -> Iterator[hooks.EstimatorSpec]:
         factory="manifoldseq_hope.networks._stack:HOPEStack",
         input="samples",
         plots=("hope-filters",),
-        summary="Layers of HOPE learnt one on another without labels, with a softmax or support vector head on top",
+        summary="HOPE layers learnt one after another without labels, with a softmax or support vector head on top",
     )
     yield hooks.EstimatorSpec(
         "hope-network",
@@ -143,10 +143,10 @@ def manifoldseq_estimators() -> Iterator[hooks.EstimatorSpec]:
 def manifoldseq_plots() -> Iterator[hooks.PlotSpec]:
     """Figures of the reports of the estimators above."""
     for name, summary in (
-        ("filters", "What components or units look for in square images, each on its own scale of gray"),
+        ("filters", "Weights of components or units as square images, each on its own grey scale"),
         (
             "concentrations",
-            "How many components are how sharp; many at an end are at a bound",
+            "Histogram of the concentrations of components; many at one end are at a bound",
         ),
         ("correlations", "Sum of the absolute cosines between the rows of each projection, by epoch"),
     ):

@@ -133,7 +133,7 @@ def manifoldseq_models() -> Iterator[hooks.ModelSpec]:
         batch=at("batch"),
         initializers={"medoid": at("medoid"), "random": at("random")},
         example="manifoldseq_lds.systems._record:example",
-        summary="The kernel mean (8) over all stable systems, output-normal [A; C]: what LDSKMeans takes by default",
+        summary="The kernel mean (8) over all stable systems, output-normal [A; C]: the default of LDSKMeans",
         reference=_PAPER,
     )
 
@@ -191,12 +191,12 @@ def manifoldseq_estimators() -> Iterator[hooks.EstimatorSpec]:
     yield hooks.EstimatorSpec(
         "bag-of-systems",
         factory="manifoldseq_lds.videos._pooling:BagOfSystems",
-        summary="Histograms of the codewords that the blocks of a sequence or video are nearest to",
+        summary="Histograms of the nearest codewords of the blocks of a sequence or video",
     )
     yield hooks.EstimatorSpec(
         "pyramid-pooling",
         factory="manifoldseq_lds.videos._pooling:PyramidPooling",
-        summary="Largest sparse codes of the blocks of a sequence or video in the cells of a pyramid",
+        summary="Largest sparse codes of blocks of a sequence or video, pooled in the cells of a pyramid",
     )
 
 
@@ -224,7 +224,7 @@ def manifoldseq_plots() -> Iterator[hooks.PlotSpec]:
         "lds-choice",
         accepts="manifoldseq_lds._plots:accepts_choice",
         draw="manifoldseq_lds._plots:draw_choice",
-        summary="How well the clusters of two halves of the data agree, with standard errors; the ring is the choice",
+        summary="Agreement of clusterings of two halves of the data, with standard errors; the choice is ringed",
     )
     yield hooks.PlotSpec(
         "lds-kernel-matrix",
@@ -285,7 +285,7 @@ def manifoldseq_datasets() -> Iterator[hooks.DatasetSpec]:
         (
             "noisy-textures",
             "noisy_textures",
-            "80 films of waves in four directions, deep in noise, 80 frames of 8 × 8 pixels",
+            "80 films of waves in four directions in strong noise, 80 frames of 8 × 8 pixels",
         ),
         ("echoes", "echoes", "60 single channels of noise with an echo after 8, 10 or 12 steps, 200 time steps"),
         ("two-tones", "two_tones", "60 single channels of two near tones of equal level, in noise, 200 time steps"),

@@ -101,7 +101,7 @@ def _check_online(estimator: Any) -> None:
     if estimator.covariance_type not in COVARIANCE_TYPES:
         raise AttributeError(
             f"partial_fit is of covariance_type='diag' and 'full', not of {quoted(estimator.covariance_type)}: "
-            "a batch does not say what covariances are shrunk towards"
+            "the target of shrinkage is not known from a batch"
         )
 
 
@@ -345,8 +345,8 @@ class MixturePCCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, DensityMixi
         self._remember(data.views, names)
         if best.status is ms.Status.NON_FINITE:
             warnings.warn(
-                f"the likelihood is not finite after {best.nit} iterations, the fit ended there and has not converged: "
-                "look for extreme values in the views, or lower n_components",
+                f"the likelihood is not finite after {best.nit} iterations: the fit stopped there without convergence; "
+                "check the views for extreme values, or lower n_components",
                 stacklevel=3,  # the decorator is in between
             )
         few = np.flatnonzero(self.mixture_.weights * data.n < 2)
@@ -561,7 +561,7 @@ class MixturePCCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, DensityMixi
         for v, (view, size) in enumerate(zip((x, y), sizes, strict=True)):
             if view.shape[1] != size:
                 raise ValueError(f"pair_scores was passed {view.shape[1]} columns as view {v}: pass {size}")
-            remedy = "fill it in first, impute does, or leave the row out: pair_scores compares complete rows"
+            remedy = "fill it by impute, or leave the row out: pair_scores compares complete rows"
             check_values(view, f"view {v}", remedy)
         first = np.arange(sum(sizes)) < sizes[0]
         rows = np.asarray(y, np.float64)

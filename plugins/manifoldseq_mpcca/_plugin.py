@@ -60,7 +60,7 @@ def manifoldseq_estimators() -> Iterator[hooks.EstimatorSpec]:
         "fisher-vector",
         factory="manifoldseq_mpcca._super_vector:FisherVector",
         input="bags",
-        summary="Fisher vectors (1)-(3) of bags of descriptors, under a Gaussian mixture of all views side by side",
+        summary="Fisher vectors (1)-(3) of bags of descriptors, under a Gaussian mixture of the columns of all views",
     )
     yield hooks.EstimatorSpec(
         "super-vector",

@@ -232,7 +232,7 @@ class Moments:
                 what = "is constant: remove it" if len(still) == 1 else "are constant: remove them"
                 raise ValueError(f"{which} of view {v} {what}, no density describes it")
             if len(still):
-                what = "is constant: it tells" if len(still) == 1 else "are constant: they tell"
+                what = "is constant: it says" if len(still) == 1 else "are constant: they say"
                 warnings.warn(f"{which} of view {v} {what} nothing of the other columns", stacklevel=5)
                 variance[still] = np.maximum(scale[still], 1.0) ** 2
             means.append(shift + offset)

@@ -154,7 +154,7 @@ def manifoldseq_reproductions() -> Iterator[hooks.ReproductionSpec]:
         (
             "mpcca-fusion",
             "mpcca._fusion_tables:fusion",
-            f"{_MPCCA}: no experiments in it; our own comparison",
+            f"{_MPCCA}: the paper has no experiments; a comparison of our own",
             "Fusion of two descriptors of numerals by M-PCCA, concatenation, kernels and scores; ten minutes",
         ),
         (

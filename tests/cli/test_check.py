@@ -112,7 +112,7 @@ def test_reproductions_are_never_run_and_named(checked: Check) -> None:
         (("readers", 'ReaderSpec("x", ("*.stranger",), read)'), "reader x: only imported: it has no example"),
         (
             ("datasets", 'DatasetSpec("x", absent)'),
-            "dataset x: only imported: its data are not here: put the table into",
+            "dataset x: only imported: its data are not installed: put the table into",
         ),
         (("plots", 'PlotSpec("x", is_mean, draw)'), "plot x: only imported: no estimator of this package names it"),
         (

@@ -114,7 +114,7 @@ def test_labels_of_sequences_are_those_of_their_rows(run: Run, tmp_path: Path) -
         (("sign", "two-levels", "--set", "offset"), "--set 'offset' has no '='"),
         (("sign", "two-levels", "--seed", "-1"), "Invalid value for '--seed'"),
         (("sign", "two-levels", "--set", "trouble=value"), "offset=nan is not valid: pass a number"),
-        (("sign", __file__), "no reader knows this name"),
+        (("sign", __file__), "no reader accepts this name"),
         (("sign", "two-levels", "--read", "id=x"), "there is no file or folder two-levels"),
         (("sign", "two-levels", "--dask", "tcp://x:1", "--jobs", "2"), "--jobs and --dask say where to compute"),
         (("sign", "two-levels", "--jobs", "0"), "Invalid value for '--jobs'"),
@@ -448,4 +448,4 @@ def test_a_pipe_raises_an_error_at_once(run: Run, tmp_path: Path, option: str) -
     os.mkfifo(pipe)
     words = ("fit", "sign", pipe) if option == "data" else ("fit", "sign", "two-levels", option, pipe)
     status, _, err = run(*words, "-o", tmp_path / "run")
-    assert status == 2 and f"Error: {pipe} is a named pipe, no regular file" in err
+    assert status == 2 and f"Error: {pipe} is a named pipe, not a regular file" in err

@@ -132,7 +132,7 @@ def test_a_right_sequence_estimator_passes() -> None:
         (ReturnsNothing, "fit returns the estimator"),
         (NoUnderscore, "without an underscore: ['number']"),
         (EarlyUnderscore, "set before fit: ['count_']"),
-        (Irreproducible, "two fits from one random_state"),
+        (Irreproducible, "two fits with one random_state"),
         (SetsParameter, "fit replaced the parameters ['random_state']"),
         (AnswersUnfitted, "predict answered"),
         (AcceptsAnything, "raises ValueError for NaN: fit accepted it"),
@@ -192,7 +192,7 @@ class Lax(Correlation):
 def test_multiview_estimators() -> None:
     testing.check_multiview_estimator(Correlation).raise_for_failure()
     report = testing.check_multiview_estimator(Lax())
-    failing(report, "fit([X, Y]) learns something else", "fit raises ValueError for NaN")
+    failing(report, "fit([X, Y]) learns a different result", "fit raises ValueError for NaN")
     with pytest.raises(ValueError, match="at least two views"):
         testing.check_multiview_estimator(Correlation, [np.ones((3, 2))])
 
@@ -203,7 +203,7 @@ def test_scikit_learns_checks_are_wrapped() -> None:
     report = testing.check_estimator(StandardScaler)
     assert report.ok and len(report.laws) > 30
     name = report.laws[0].name
-    failing(testing.check_estimator(StandardScaler(), {name: "no reason"}), "take it off the list")
+    failing(testing.check_estimator(StandardScaler(), {name: "no reason"}), "remove it from the list")
     failing(testing.check_estimator(StandardScaler(), {"check_nothing": "no reason"}), "there is no such check")
 
     class Squares(FunctionTransformer):

@@ -59,7 +59,7 @@ MUTANTS: dict[str, tuple[Manifold, dict[str, Any], str]] = {
     "Grassmann whose steps depend on the basis": (
         Grassmann(6, 2),
         {"retract": lambda x, u, kind=None: G.retract(x, u + x[..., :1] * 0 + u * u * np.array([1.0, 0.0]), kind)},
-        "X and X Q are treated as one point",
+        "X and X Q are the same point",
     ),
     "Grassmann not declared a quotient": (Grassmann(6, 2), {"quotient": False}, "hessian is symmetric"),
     "gradient with a normal part": (
@@ -163,7 +163,7 @@ MUTANTS: dict[str, tuple[Manifold, dict[str, Any], str]] = {
     "a reflection taken for a rotation": (
         SpecialOrthogonal(3),
         {"components": 2, "to_component": lambda x, i: x},
-        "components are told apart",
+        "components are distinguished",
     ),
     "a logarithm too long": (
         Sphere(4),

@@ -50,7 +50,7 @@ X, project, retract = Stiefel(5, 2), Stiefel(5, 2).project, Stiefel(5, 2).retrac
         ({"random_point": lambda rng, dtype=float: X.random_point(rng)}, "another dtype"),
         ({"inner": lambda x, u, v: float(np.sum(u * v))}, "broadcasts"),
         ({"inner": lambda x, u, v: 2 * X.inner(x, u, v)}, "gradient represents the differential"),
-        ({"to_component": lambda x, i: x}, "components are told apart"),
+        ({"to_component": lambda x, i: x}, "components are distinguished"),
         ({"descent_curve": lambda x, g: lambda t: retract(x, t * project(x, g))}, "descends"),
         ({"free": lambda x, g: np.ones(5, bool)}, "free is None"),
     ],
@@ -113,8 +113,8 @@ def test_right_objectives_pass() -> None:
 @pytest.mark.parametrize(
     ("objective", "word"),
     [
-        (ms.objective(Counting(), lambda x: 2 * x), "gives the same answer"),
-        (stale_memo(), "gives the same answer"),
+        (ms.objective(Counting(), lambda x: 2 * x), "gives the same value"),
+        (stale_memo(), "gives the same value"),
         (ms.objective(writer, lambda x: 2 * x), "read-only"),
         (sums(scale=1.01), "batches average to the whole"),
         (ms.objective(lambda x: None, lambda x: x), "returned NoneType"),  # type: ignore[arg-type, return-value]

@@ -69,7 +69,7 @@ class Wrapped(Solver):
         ("no point", "no point at state['x']"),
         ("hidden state", "taken twice from one state, gave two states"),
         ("objects in the state", "bit_generator.state"),
-        ("lies about fun", "measures tell the truth"),
+        ("lies about fun", "measures agree with the objective"),
         ("lies about the gradient", "grad_norm"),
         ("leaves the manifold", "off the manifold"),
         ("climbs", "claims to be monotone"),

@@ -197,7 +197,7 @@ def test_files_of_free_networks_are_brought_to_the_manifold(assign: bool) -> Non
 def test_loading_nan_keeps_the_weight_and_says_so(assign):
     layer = orthonormalize(torch.nn.Linear(6, 4))
     before = layer.weight.detach().clone()
-    with pytest.raises(ValueError, match="what is loaded as 'weight' has NaN or infinity"):
+    with pytest.raises(ValueError, match="the tensor loaded as 'weight' has NaN or infinity"):
         layer.load_state_dict({key: value * float("nan") for key, value in layer.state_dict().items()}, assign=assign)
     assert torch.equal(layer.weight, before)
 
@@ -399,8 +399,8 @@ def group(make: Any = RiemannianSGD, **settings: Any) -> Any:
         (lambda: sparse_step(RiemannianAdam), "has a sparse gradient"),
         (lambda: group(lr=-1.0), "lr=-1.0 is not valid"),
         (lambda: group(lr=torch.tensor(torch.nan)), "lr=nan is not valid"),
-        (lambda: group(momentum=1.0), "momentum=1.0 is not valid: pass a number below 1"),
-        (lambda: group(RiemannianAdam, betas=(0.9, 1)), "betas=1 is not valid: pass a number below 1"),
+        (lambda: group(momentum=1.0), "momentum=1.0 is not valid: pass a decay rate below 1"),
+        (lambda: group(RiemannianAdam, betas=(0.9, 1)), "betas=1 is not valid: pass a decay rate below 1"),
         (lambda: group(RiemannianAdam, betas=0.9), "betas=0.9 is not valid: pass two numbers"),
         (lambda: group(RiemannianAdam, eps=0.0), "eps=0.0 is not valid"),
         (lambda: group(weight_decay="1"), "weight_decay='1' is not valid"),

@@ -391,9 +391,9 @@ def test_frames_that_do_not_fit_raise_an_error(walk):
     with pytest.raises(ValueError, match="frames 2 to 2 overflow"):
         encoder.predict(walk[:3].astype(float) * [[1], [1], [1e30]])
     for scale in (1e-30, 1e30):
-        with pytest.raises(ValueError, match="single precision cannot square: scale X"):
+        with pytest.raises(ValueError, match="overflows when squared in single precision: scale X"):
             HierarchicalSequenceEncoder(20).fit(scale * walk.astype(float))
-    with pytest.raises(ValueError, match="single precision cannot square: scale X"):
+    with pytest.raises(ValueError, match="overflows when squared in single precision: scale X"):
         encoder.partial_fit(1e30 * walk.astype(float))
     with pytest.raises(ValueError, match="same mean"):
         HierarchicalSequenceEncoder(20).fit(np.ones((400, 3)))

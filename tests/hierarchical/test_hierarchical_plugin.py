@@ -62,7 +62,7 @@ def test_command_line(name, tmp_path):
     model = ms.load(tmp_path / "run")
     assert model.components_.shape == (2, 8)
     page = (tmp_path / "run" / "report.html").read_text(encoding="utf-8")
-    assert "Energy left by the best coordinates" in page and "Frames in the subspace of the class means" in page
+    assert "Residual energy of the best coordinates" in page and "Frames in the subspace of the class means" in page
     assert main(["apply", str(tmp_path / "run"), str(tmp_path / "data.npz"), "-o", str(tmp_path / "out.npz")]) == 0
 
 

@@ -251,7 +251,7 @@ BAD = {
     "a huge label": ((X, 10**12 * Y), {"partition": False}, "class 1 has no frame"),
     "only frames in no class": ((X, 0 * Y - 1), {"partition": False}, "class 0 has no frame"),
     "two classes as a tuple": ((X, X), {}, "a list if these are the frames of two classes"),
-    "squares that vanish": ((1e-200 * X, Y), {}, "vanish in float64: scale X up"),
+    "squares that vanish": ((1e-200 * X, Y), {}, "underflow in float64: scale X up"),
 }
 
 

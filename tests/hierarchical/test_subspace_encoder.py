@@ -197,7 +197,7 @@ BAD = {
     "NaN among the codes": (lambda: SubspaceEncoder().fit(X, Y).inverse_transform([[np.nan]]), "NaN"),
     "complex codes": (lambda: SubspaceEncoder().fit(X, Y).inverse_transform(np.array([[1j]])), "Complex"),
     "a center beyond reach": (lambda: SubspaceEncoder(center=1e200).fit(X, Y), "finite numbers below 1e"),
-    "squares that vanish": (lambda: SubspaceEncoder().fit(1e-200 * X, Y), "vanish in float64: scale X up"),
+    "squares that vanish": (lambda: SubspaceEncoder().fit(1e-200 * X, Y), "underflow in float64: scale X up"),
     "a stream as printed": (lambda: SubspaceEncoder(method="eigh").partial_fit(X, Y), "method='eigh' needs all frames"),
     "an unknown method": (lambda: SubspaceEncoder(method="svd").fit(X, Y), "method='svd' is not known"),
     "no whole number": (lambda: SubspaceEncoder(n_segments=2.5).fit(X), "n_segments=2.5 is not valid"),

@@ -113,7 +113,8 @@ def test_an_empty_cluster_gets_the_worst_represented_frame():
 def test_fewer_distinct_frames_than_clusters():
     X = np.repeat(np.eye(3), 5, axis=0)
     with pytest.warns(
-        ConvergenceWarning, match="X has 3 different frames for n_clusters=5: which of the equal clusters"
+        ConvergenceWarning,
+        match="X has 3 different frames for n_clusters=5: the choice among equal clusters",
     ):
         model = Printed(5, random_state=0).fit(X)
     assert model.energy_ == pytest.approx(0, abs=1e-12)
@@ -299,7 +300,7 @@ BAD = {
     "NaN": (lambda: Printed(2).fit(HOLED), "frame 7 has NaN in feature 3: remove or fill it"),
     "NaN, score": (lambda: Printed(2).fit(X).score(HOLED), "frame 7 has NaN in feature 3"),
     "no number to choose": (lambda: SubspaceKMeans("auto", objective="printed").fit(X), "which objective='printed'"),
-    "starts of a number to choose": (lambda: SubspaceKMeans("auto", init=Y).fit(X), "needs starts of its own"),
+    "starts of a number to choose": (lambda: SubspaceKMeans("auto", init=Y).fit(X), "chooses its own starts"),
     "too much shrinkage": (lambda: SubspaceKMeans(2, shrinkage=2).fit(X), "shrinkage=2 is not valid"),
     "an unknown objective": (lambda: SubspaceKMeans(2, objective="best").fit(X), "objective='best' is not known"),
     "no weight": (lambda: SubspaceKMeans(2).fit(X, sample_weight=np.zeros(20)), "at least one non-zero"),

@@ -28,7 +28,7 @@ def test_gain(ax):
     for m in (1, 2, 3):
         left = SubspaceEncoder(n_components=m).fit(X, y).energy_ / model.scatter_
         assert line.get_ydata()[x.index(m)] == pytest.approx(left)
-    assert (ax.get_xlabel(), ax.get_ylabel()) == ("coordinates m", "energy left, share of tr S₀")
+    assert (ax.get_xlabel(), ax.get_ylabel()) == ("coordinates m", "residual energy, share of tr S₀")
     assert used.get_xdata() == [2] and used.get_ydata()[0] == pytest.approx(model.energy_ / model.scatter_)
 
 

@@ -75,7 +75,7 @@ def test_a_row_at_the_mean_and_few_rows():
         ({"center": "yes"}, X, "center='yes' is not valid"),
         ({"model": HOPE(4, n_latent=3, family="gmm")}, X, "has no directions: pass VonMisesFisherMixture"),
         ({"model": LinearSVC()}, X, "has no directions"),
-        ({}, np.full((20, 4), 0.1), "X does not vary"),
+        ({}, np.full((20, 4), 0.1), "all rows of X are equal"),
         ({}, X * 1e306, "too large to be summed"),
         ({"center": False, "lift": 0.0}, np.zeros((20, 4)), "every row of X is all zeros"),
     ],

@@ -51,7 +51,7 @@ BAD = {
     "bounds": ({"bound": np.ones(2)}, X4, "bound=array([1., 1.]) is not valid"),
     "no kernel": ({"kernel": None}, X4, "kernel=None is not a kernel: pass a registered name"),
     "number for kernel": ({"kernel": 3}, X4, "kernel=3 is not a kernel"),
-    "kernel of histograms": ({"kernel": "chi2"}, X4, "the kernel 'chi2' is one of the domain 'histograms'"),
+    "kernel of histograms": ({"kernel": "chi2"}, X4, "the kernel 'chi2' is of the domain 'histograms'"),
     "list of stabilizers": ({"identifier": LDSIdentifier(stabilizer=["SN"])}, X4, "stabilizer=['SN'] is not known"),
     "plain function": ({"kernel": np.dot}, X4, "is a function: wrap it with @ms.kernel(domain='lds')"),
     "kernel class": ({"kernel": ProjectionKernel}, X4, "kernel=ProjectionKernel is a class: pass an instance of it"),

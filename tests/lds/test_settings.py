@@ -181,7 +181,7 @@ def test_noise_is_told_apart_by_levels_and_sizes(what: str, N: int) -> None:
     rng, truth = np.random.default_rng([0, N]), np.arange(N) % 2
     X = [rng.standard_normal((50, 2)) for _ in range(N)]
     X = [x * 11 if group and what == "size" else x + 10 * group for x, group in zip(X, truth, strict=True)]
-    with pytest.warns(UserWarning, match=r"forecast these sequences no better than a constant.* count instead"):
+    with pytest.warns(UserWarning, match=r"forecast these sequences no better than a constant.* compared instead"):
         model = LDSKMeans(2, random_state=0).fit(X)
     assert adjusted_rand_score(model.labels_, truth) == 1.0
     assert model.choice_.best_params["moments"] in (what, "both")
@@ -207,7 +207,7 @@ def test_a_control_that_is_more_stable_is_recommended_in_words() -> None:
     rng = np.random.default_rng(0)
     X = [rng.standard_normal((60, 3)) + 8 * (i % 2) * np.array([1, -1, 1]) for i in range(32)]
     with pytest.warns(
-        UserWarning, match="no better than a constant does, so that what is compared may be noise; clust"
+        UserWarning, match="no better than a constant does, so that the compared dynamics may be noise; clust"
     ):
         model = LDSKMeans(2, identifier=LDSIdentifier(center=True), moments="none", random_state=0).fit(X)
     assert str(model.choice_).endswith("try them first")

@@ -61,7 +61,7 @@ def test_names_of_channels_are_kept_and_compared(estimator, tmp_path):
 def test_sequences_that_do_not_vary_are_compared_by_their_levels(estimator):
     rng = np.random.default_rng(0)
     X = [np.ones((30, 2)) * (5 * (i % 2) + rng.uniform(0, 1)) + [0.1, 1e6] for i in range(12)]
-    with pytest.warns(UserWarning, match="no sequence varies in time, so that dynamical systems say nothing of them"):
+    with pytest.warns(UserWarning, match="no sequence varies in time, so that dynamical systems do not describe them"):
         model = estimator.fit(X)
     assert adjusted_rand_score(model.labels_, np.arange(12) % 2) == 1.0
     assert model.choice_.best_params["moments"] == "level" and not hasattr(model, "stability_")
@@ -86,7 +86,9 @@ def test_scales_and_kinds_change_nothing_and_few_sequences_are_told(factor):
         for kind in (np.int64, np.float32):
             found = LDSKMeans(3, random_state=0).fit_predict([x.astype(kind) for x in whole])
             assert adjusted_rand_score(found, np.arange(12) % 3) == 1.0
-    with pytest.warns(UserWarning, match="2 sequences are too few to compare clusterings of halves \\(8 are the least"):
+    with pytest.warns(
+        UserWarning, match="2 sequences are too few to compare clusterings of halves \\(at least 8 are needed"
+    ):
         assert sorted(LDSKMeans(2, random_state=0).fit_predict(X[:2])) == [0, 1]
 
 

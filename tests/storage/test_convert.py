@@ -138,5 +138,5 @@ def test_read_rejects(tmp_path, toy):
     path.touch()
     with pytest.raises(ReadError, match="the reader 'toy' has no option 'width': its options are length"):
         read(path, width=2)
-    with pytest.raises(ReadError, match=r"no reader knows this name: rename or convert the file to one of .*\*\.toy"):
+    with pytest.raises(ReadError, match=r"no reader accepts this name: rename or convert the file to one of .*\*\.toy"):
         read(path.rename(tmp_path / "walk.unknown"))

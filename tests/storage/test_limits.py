@@ -341,7 +341,7 @@ def test_what_is_no_file_raises_an_error_at_once(tmp_path: Path, no_waiting: Non
     file, read = READERS[name]
     path = tmp_path / file
     special(path, kind)
-    with pytest.raises(ValueError, match=rf"{file.rpartition('/')[2]} is {kind}, no regular file") as caught:
+    with pytest.raises(ValueError, match=rf"{file.rpartition('/')[2]} is {kind}, not a regular file") as caught:
         read(path)
     assert "\n" not in str(caught.value)
 
@@ -417,7 +417,7 @@ def test_more_files_than_may_be_open(tmp_path: Path, soft: int, hard: int) -> No
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     if hard == 128:
-        assert f"{tmp_path} has 150 files that stay on disk and are open meanwhile, but this process may" in done.stdout
+        assert f"{tmp_path} has 150 files that are kept open, but this process may" in done.stdout
         assert "raise the limit to 406 (ulimit -n, limits.conf), or join the files into one .npy" in done.stdout
     else:
         assert done.stdout == "150 \n", done.stderr

@@ -160,7 +160,7 @@ BAD_NPZ = {
     "flipped": (npz_bytes(X=BLOCK).replace(struct.pack("<d", 9.0), struct.pack("<d", 8.0)), "Bad CRC-32"),
     "no arrays": (zip_bytes({}), "holds no sequences"),
     "only labels": (npz_bytes(y=[1]), "holds no sequences"),
-    "parent path": (zip_bytes({"../X.npy": X}), "member '../X.npy' is nothing that numpy.savez writes"),
+    "parent path": (zip_bytes({"../X.npy": X}), "member '../X.npy' is not a file of numpy.savez"),
     "absolute path": (zip_bytes({"/etc/X.npy": X}), "member '/etc/X.npy' is nothing"),
     "other member": (zip_bytes({"X.npy": X, "run.py": b"1"}), "member 'run.py' is nothing"),
     "other compression": (zip_bytes({"X.npy": X}, zipfile.ZIP_BZIP2), "is encrypted or compressed in another way"),

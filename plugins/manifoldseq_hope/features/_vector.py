@@ -158,7 +158,7 @@ class VectorFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
         if not np.isfinite(self.lift_) or not np.isfinite(self.mean_).all():
             raise ValueError("the entries of X are too large to be summed: divide X by the largest")
         if self.center and not rows.any():
-            raise ValueError("X does not vary: all rows are the same (or there is one sample), pass others")
+            raise ValueError("all rows of X are equal (or there is one sample): pass rows that differ")
         if self.lift_ > 0:
             rows = self._with_lift(rows)
         elif self.center:

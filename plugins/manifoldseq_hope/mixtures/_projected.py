@@ -170,8 +170,8 @@ class ProjectedMixture(  # pyright: ignore[reportIncompatibleMethodOverride]  # 
             self.log_likelihood_ = -best.fun
         if best.status is ms.Status.NON_FINITE:
             warnings.warn(
-                f"the likelihood is not finite after {best.nit} iterations, the fit ended there and has not "
-                "converged: look for extreme values in X, or lower n_components",
+                f"the likelihood is not finite after {best.nit} iterations: the fit stopped there without "
+                "convergence; check X for extreme values, or lower n_components",
                 stacklevel=3,  # the decorator is in between
             )
         if self._coincident():
@@ -534,7 +534,9 @@ class ProjectedMixture(  # pyright: ignore[reportIncompatibleMethodOverride]  # 
         if not np.isfinite(energy):
             raise ValueError(f"the entries of X are too large to be squared in {rows.dtype}: divide X by the largest")
         if energy == 0:
-            raise ValueError("X does not vary: one sample, rows all the same, or too small to be squared; pass others")
+            raise ValueError(
+                "X does not vary (one sample, equal rows, or values whose squares underflow): pass rows that differ"
+            )
         return data
 
     _takes_sparse = _chooses_components = False

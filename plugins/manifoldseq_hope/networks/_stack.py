@@ -237,7 +237,7 @@ class HOPEStack(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClassifierMix
 
     def _head_of(self, X: Array, method: str) -> Array:
         if self.head_ is None:
-            raise ValueError("the stack was fitted without labels: call fit_head(X, y) with some first")
+            raise ValueError("the stack was fitted without labels: call fit_head(X, y) first")
         return getattr(self.head_, method)(self._features(X) / self.feature_scale_)
 
     def _fit_head(

@@ -399,7 +399,7 @@ class LDSKMeans(Chosen, ClassNamePrefixFeaturesOutMixin, TransformerMixin, Clust
             if different < n_clusters:
                 warnings.warn(
                     f"{n_clusters} clusters have {different} different centres, as X has too few different systems: "
-                    "which of the equal clusters a sequence is in means nothing; pass a smaller n_clusters",
+                    "the choice among equal clusters is arbitrary; pass a smaller n_clusters",
                     ConvergenceWarning,
                     stacklevel=3,
                 )
@@ -449,7 +449,7 @@ class LDSKMeans(Chosen, ClassNamePrefixFeaturesOutMixin, TransformerMixin, Clust
         if not begun and self.n_clusters == AUTO:
             raise ValueError("n_clusters='auto' is chosen by fit, from all sequences: pass a whole number")
         if begun and self.n_clusters not in (len(self.counts_), AUTO):
-            raise ValueError(f"n_clusters={self.n_clusters} but there are {len(self.counts_)} centres: fit from new")
+            raise ValueError(f"n_clusters={self.n_clusters} but there are {len(self.counts_)} centres: call fit again")
         if begun:
             systems, identifier = new_systems(self, X), None
         else:

@@ -399,7 +399,7 @@ def cost_of_choice(estimator: Any, X: Any) -> str:
     if len(clusters) == 1:
         return (
             f"n_clusters='auto': {first}n_clusters {clusters[0]} alone, as {len(X)} sequences are too few for a "
-            "choice: give n_clusters if you know it"
+            "choice: pass n_clusters if it is known"
         )
     compared = min(len(X), _COMPARED)
     return (

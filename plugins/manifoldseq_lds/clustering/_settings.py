@@ -220,7 +220,7 @@ def choose_settings(
     may_count = may_count and isinstance(kernel, ProjectionKernel)
     if not any(map(_moves, scaled)):
         warnings.warn(
-            "no sequence varies in time, so that dynamical systems say nothing of them"
+            "no sequence varies in time, so that dynamical systems do not describe them"
             + (": their levels are compared" if may_count else ": compare the means of their channels instead"),
             stacklevel=4,
         )
@@ -294,8 +294,8 @@ def _of_short(lengths: Array, forecasts: list[dict[str, Any]], for_all: list[dic
     others = f", and {more} more {'is' if more == 1 else 'are'} too short" if more else ""
     return [
         f"sequence {lengths.argmin()} has {lengths.min()} time steps, but n_states={lost[0]['n_states']} with "
-        f"delay={lost[0]['delay']}, which forecasts the others best, needs {_least(lost[0])}{others}: what every "
-        f"sequence can take was chosen instead (forecast error {for_all[0]['error']:.2g} in place of "
+        f"delay={lost[0]['delay']}, which forecasts the others best, needs {_least(lost[0])}{others}: a setting that "
+        f"suits every sequence is chosen instead (forecast error {for_all[0]['error']:.2g} in place of "
         f"{lost[0]['error']:.2g}); leave short sequences out, or set n_states and the identifier"
     ]
 
@@ -303,10 +303,10 @@ def _of_short(lengths: Array, forecasts: list[dict[str, Any]], for_all: list[dic
 def _of_noise(chosen: dict[str, Any], moments: str) -> str:
     """Return what to say of sequences that dynamics do not predict."""
     counted = {
-        "none": "what is compared may be noise",
-        "level": "the levels of the channels count instead",
-        "size": "the sizes of the channels count instead",
-        "both": "levels and sizes of the channels count instead",
+        "none": "the compared dynamics may be noise",
+        "level": "the levels of the channels are compared instead",
+        "size": "the sizes of the channels are compared instead",
+        "both": "levels and sizes of the channels are compared instead",
     }
     said = f"; clusterings of halves agree by {chosen['stability']:.2f}" if "stability" in chosen else ""
     return (
@@ -319,8 +319,8 @@ def _of_few(N: int, n_clusters: int | None, may_count: bool) -> str:
     """Return what to say of too few sequences for halves that are clustered."""
     least = 4 * (n_clusters or min(_CLUSTERS))
     return (
-        f"{N} sequences are too few to compare clusterings of halves ({least} are the least), so that settings are "
-        "chosen by forecasts alone" + (", and level and size of the channels do not count" if may_count else "")
+        f"{N} sequences are too few to compare clusterings of halves (at least {least} are needed), so that settings "
+        "are chosen by forecasts alone" + (", and level and size of the channels are not compared" if may_count else "")
     )
 
 

@@ -204,7 +204,5 @@ class LDSSpectralClustering(Chosen, ClusterMixin, SequenceEstimator):
         Q = P if others is systems else kernel.pack(items_of(kernel, others))
         roots = [np.sqrt(kernel.diag(one)) for one in (P, Q)]
         for i in np.flatnonzero(~(roots[0] > 0)):
-            raise ValueError(
-                f"system {i} has k(x, x) = 0 under {quoted(self.kernel)}: remove it or take another kernel"
-            )
+            raise ValueError(f"system {i} has k(x, x) = 0 under {quoted(self.kernel)}: remove it or use another kernel")
         return np.maximum(kernel.cross(P, Q) / (roots[0][:, None] * roots[1]), 0.0) ** self.sharpness

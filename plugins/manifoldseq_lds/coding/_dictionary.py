@@ -307,7 +307,7 @@ class LDSDictionaryLearning(ClassNamePrefixFeaturesOutMixin, TransformerMixin, S
         check_parameters(self, _RULES)
         begun = hasattr(self, "objective_")
         if begun and (J := len(self.systems_)) != self.n_atoms:
-            raise ValueError(f"n_atoms={self.n_atoms} but the dictionary has {J} atoms: fit from new")
+            raise ValueError(f"n_atoms={self.n_atoms} but the dictionary has {J} atoms: call fit again")
         systems, identifier = (new_systems(self, X), None) if begun else learned_systems(settled(self, X), X)
         with one_blas_thread():
             learning = self._learning(systems, solver="pgd")

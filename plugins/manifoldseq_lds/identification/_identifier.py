@@ -810,7 +810,7 @@ class LDSIdentifier(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None)
         elif self.n_states == "auto" and n < (most := default_sizes("auto", self.delay, d, max(lengths))[0]):
             warnings.warn(
                 f"sequence {int(np.argmin(lengths))} has {min(lengths)} time steps, and all systems have n_states={n} "
-                f"instead of {most} for its sake: leave short sequences out or set n_states",
+                f"instead of {most} because of it: leave short sequences out or set n_states",
                 stacklevel=3,
             )
         self.input_mean_, self.input_scale_ = standardization(U, self._removes_mean, bool(self.scale))

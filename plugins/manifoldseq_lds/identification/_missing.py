@@ -77,8 +77,8 @@ def fill(Y: Array, delay: int, identify: Callable[[Array], Systems], numbers: ND
     if failed.any():
         warnings.warn(
             f"the likelihood of sequence {numbers[failed][0]} is not finite while its missing values are estimated "
-            f"({np.count_nonzero(failed)} of {len(Y)} sequences): they are from the sweep before it, look for extreme "
-            "values",
+            f"({np.count_nonzero(failed)} of {len(Y)} sequences): the values of the sweep before are used; check the "
+            "data for extreme values",
             stacklevel=2,
         )
     return np.where(np.isnan(Y), made, Y)
