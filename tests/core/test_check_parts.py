@@ -39,7 +39,7 @@ X, project, retract = Stiefel(5, 2), Stiefel(5, 2).project, Stiefel(5, 2).retrac
         ({"retract": lambda x, u, kind=None: x + u}, "retraction 'polar' is feasible"),
         ({"transport": lambda x, y, u: u}, "transported vectors are tangent"),
         ({"nearest": lambda x: x}, "nearest is feasible"),
-        ({"feasibility": lambda x: 0.0}, "feasibility sees"),
+        ({"feasibility": lambda x: 0.0}, "feasibility detects"),
         ({"hessian": lambda x, g, h, u: project(x, h)}, "hessian is the derivative"),
         (
             {"random_point": lambda rng, dtype=float: np.linalg.qr(np.random.default_rng().normal(size=(5, 2)))[0]},

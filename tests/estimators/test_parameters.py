@@ -1,4 +1,4 @@
-"""Parameter checks: one sentence each, for every estimator the same."""
+"""Parameter checks: the same messages for every estimator."""
 
 from __future__ import annotations
 

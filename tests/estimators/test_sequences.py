@@ -1,4 +1,4 @@
-"""Validation of sequences: what is accepted, and the sentence for what is not."""
+"""Validation of sequences: what is accepted, and the errors for other inputs."""
 
 import numpy as np
 import pandas as pd

@@ -165,7 +165,7 @@ def test_one_candidate_is_no_choice(tmp_path: Path, capsys: pytest.CaptureFixtur
     assert (
         main(["fit", "lds-kmeans", str(tmp_path / "x.npy"), "--no-quality", *small, "-o", str(tmp_path / "run")]) == 0
     )
-    assert "n_clusters 2 alone, as 8 sequences are too few for a choice: give n_clusters" in capsys.readouterr().err
+    assert "n_clusters 2 alone, as 8 sequences are too few for a choice: pass n_clusters" in capsys.readouterr().err
 
 
 def test_agreement_of_seeds_does_not_choose_again(fitted: LDSKMeans, monkeypatch: pytest.MonkeyPatch) -> None:

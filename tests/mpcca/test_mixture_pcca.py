@@ -423,7 +423,7 @@ def test_the_missing_partial_fit_says_who_has_it(covariance_type):
 
 def test_scores_of_pairs_say_what_they_compare(fitted):
     model, (A, B), _ = fitted
-    with pytest.raises(ValueError, match="view 0 has NaN at row 1, column 2: fill it in first, impute does"):
+    with pytest.raises(ValueError, match="view 0 has NaN at row 1, column 2: fill it by impute"):
         model.pair_scores(changed(A[:4], (1, 2), NAN), B)
     three = MixturePCCA(1, 1, covariance_type="diag", random_state=0).fit([A, B, B + A[:, :4]])
     with pytest.raises(ValueError, match="pair_scores compares rows of two views and this mixture has 3: fit one to"):

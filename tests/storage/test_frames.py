@@ -1,4 +1,4 @@
-"""Data frames become what a file of the same rows becomes; each defect gets one sentence."""
+"""Data frames become what a file of the same rows becomes; each defect raises an error."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Damaged files, thousands of them: every reader gives sequences or one sentence, and never takes much memory."""
+"""Damaged files, thousands of them: every reader returns sequences or raises one error, and never takes much memory."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The reader of folders: order, labels, and the sentence for each defect."""
+"""The reader of folders: order, labels, and the error for each defect."""
 
 from __future__ import annotations
 

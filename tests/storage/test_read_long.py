@@ -1,4 +1,4 @@
-"""The readers of the long format, .csv and .parquet: options, order, and the sentence for each defect."""
+"""The readers of the long format, .csv and .parquet: options, order, and the error for each defect."""
 
 from __future__ import annotations
 

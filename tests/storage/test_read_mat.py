@@ -1,4 +1,4 @@
-"""The reader of MATLAB files: both formats, and the sentence for each defect."""
+"""The reader of MATLAB files: both formats, and the error for each defect."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The readers of .npy and .npz files: layouts, and the sentence for each defect."""
+"""The readers of .npy and .npz files: layouts, and the error for each defect."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Sparse matrices in .npz: what scipy wrote comes back, and one sentence for each defect."""
+"""Sparse matrices in .npz: what scipy wrote comes back, and an error for each defect."""
 
 from __future__ import annotations
 

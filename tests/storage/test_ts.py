@@ -1,4 +1,4 @@
-"""The reader of .ts files: the format, and the sentence for each defect."""
+"""The reader of .ts files: the format, and the error for each defect."""
 
 import numpy as np
 import pytest

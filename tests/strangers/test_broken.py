@@ -20,7 +20,7 @@ def plugins(site: Path, **env: str) -> dict[str, dict[str, Any]]:
 
 
 def problems(said: dict[str, Any]) -> str:
-    """Return all that is told of what is wrong with a plugin."""
+    """Return all messages about a plugin."""
     return " | ".join([said["cause"], *(warning["message"] for warning in said["warnings"]), *said["clashes"]])
 
 
