@@ -44,7 +44,7 @@ def iterate(
     checkpoint: Checkpoint | str | Path | None = None,
     resume: bool = False,
 ) -> Run:
-    """Repeat a step until a rule says stop.
+    """Repeat a step until a stopping rule ends the run.
 
     The loop owns time, counting, finite checks, history, observers, checkpoints and Ctrl-C; a step only computes.
 

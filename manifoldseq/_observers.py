@@ -144,7 +144,7 @@ def _point(event: Event) -> Any:
 
 
 class Recorder:
-    """Keep what a function makes of every event.
+    """Store the return value of a function for every event.
 
     Parameters
     ----------

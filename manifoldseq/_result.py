@@ -78,7 +78,7 @@ class Evaluations(NamedTuple):
 
 @dataclass(slots=True)
 class Measures:
-    """What is known about one iterate.
+    """Values measured at one iterate.
 
     Parameters
     ----------

@@ -38,7 +38,7 @@ LAST = WINDOW + 2
 
 @dataclass(slots=True, init=False)
 class RunSoFar:
-    """What a stopping rule receives: the measures of the last iterates, and what is known about the whole run.
+    """The argument of a stopping rule: measures of the last iterates and of the whole run.
 
     Parameters
     ----------
@@ -306,7 +306,7 @@ def _infeasible(current: Measures, tol: float, eps: float) -> bool:
 
 @dataclass(frozen=True)
 class PredictedDecrease(StoppingRule):
-    """Stop when the objective can hardly decrease any further: the default rule.
+    """Stop when the predicted decrease of the objective is negligible: the default rule.
 
     With the Riemannian gradient g and the smallest positive curvature κ of the last ten steps, ``‖g‖²/2κ`` predicts the
     decrease that is still ahead and ``‖g‖/κ`` the way to the minimizer. A run has converged when

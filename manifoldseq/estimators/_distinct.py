@@ -48,7 +48,7 @@ def distinct_rows(rows: Any, weight: Any) -> tuple[Any, Any]:
 
 
 def count_distinct(blocks: Iterable[Any], most: int) -> int:
-    """Return how many different rows there are, up to rounding, or `most` if there are as many or more.
+    """Return the number of different rows, up to rounding, or `most` if there are as many or more.
 
     Parameters
     ----------

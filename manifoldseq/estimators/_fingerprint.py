@@ -56,7 +56,7 @@ def fingerprint(*parts: Any) -> str:
 
 
 def marked(checkpoint: Checkpoint | str | Path | None, parts: Callable[[], Any]) -> Checkpoint | None:
-    """Return the checkpoint that an argument is or names, with a fingerprint of the parts unless it has one.
+    """Return a checkpoint from a Checkpoint or a directory, with a fingerprint of the parts unless it has one.
 
     Parameters
     ----------

@@ -51,7 +51,7 @@ def random_generator(
 
 
 def seed_fingerprint(seed: Any) -> str:
-    """Return what tells a seed from others, for the fingerprint of a checkpoint: equal only if the same is drawn.
+    """Return a value that identifies a seed in fingerprints of checkpoints: equal only if the same numbers are drawn.
 
     Take it before anything is drawn. Of a Generator it covers the state of its bits, from which it draws, and its seed
     sequence with the number of children spawned, from which `numpy.random.Generator.spawn` does.

@@ -20,7 +20,7 @@ class PackedItems(Protocol):
 
 
 class Domain(Protocol):
-    """What the items of a kernel are, and how points of a manifold become items; `DomainSpec` is one."""
+    """The items of a kernel, and the map from points of a manifold to items; `DomainSpec` is one."""
 
     @property
     def manifold(self) -> Callable[..., Any]:
@@ -39,7 +39,7 @@ class Domain(Protocol):
 
 
 class Kernel(Protocol):
-    """A similarity of items. Its claims and abilities are attributes that every kernel has; what is absent is None.
+    """A similarity of items. Every kernel has its claims and abilities as attributes; a missing ability is None.
 
     Nothing needs to be inherited: any object with these attributes is a kernel, and type checkers say what is missing.
 

@@ -73,7 +73,7 @@ def _line_of(function: Any) -> str:
 
 @dataclass
 class Plugin:
-    """A plugin, what it registers and what is wrong with it."""
+    """A plugin with its records and its faults."""
 
     name: str
     module: str = ""

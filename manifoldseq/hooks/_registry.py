@@ -22,11 +22,11 @@ R = TypeVar("R", bound=Record)
 
 
 class UnknownName(ValueError):
-    """A name that nothing registers."""
+    """Error for a name that is not registered."""
 
 
 class AmbiguousName(ValueError):
-    """A name that more than one third party registers, and neither the session nor a bundled plugin."""
+    """Error for a name that several third-party plugins register, and neither the session nor a bundled plugin."""
 
 
 class Registry:

@@ -16,7 +16,7 @@ from ._pymanopt import numpy_random, pymanopt
 
 
 def from_pymanopt(manifold: Any) -> Manifold:
-    """Return a manifold of pymanopt as one that our solvers, checkers and problems take.
+    """Convert a manifold of pymanopt to one that solvers, checkers and problems accept.
 
     Parameters
     ----------

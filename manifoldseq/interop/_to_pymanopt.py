@@ -10,7 +10,7 @@ from ..manifolds import Manifold
 
 
 def to_pymanopt(manifold: Manifold, *, seed: int | np.random.Generator | None = None) -> Any:
-    """Return the same manifold for pymanopt: a subclass of its ``Manifold`` that all of its optimizers take.
+    """Convert a manifold to a subclass of pymanopt's ``Manifold``, which all of its optimizers accept.
 
     Parameters
     ----------

@@ -282,7 +282,7 @@ class Manifold(ABC, Generic[Point]):
 
 
 class InFrame(Manifold[Point]):
-    """What a manifold with its tangent vectors in an orthonormal frame has in common: inherit it first.
+    """Mixin for manifolds whose tangent vectors have an orthonormal frame: inherit it first.
 
     A subclass of this and the manifold takes ambient vectors to coordinates by `to_frame` and back by `from_frame`, and
     has `project`, `gradient`, `hessian` and `retract` in coordinates.

@@ -18,7 +18,7 @@ Part = Callable[..., Any]
 
 @dataclass(frozen=True)
 class Prepared:
-    """What `prepare` of a model returns: settings and what is known of the data, and the rows in blocks.
+    """The return value of `prepare` of a model: settings, a summary of the data, and the rows in blocks.
 
     Attributes
     ----------

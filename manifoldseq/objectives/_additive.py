@@ -75,7 +75,7 @@ class Sums:
 
 @dataclass(frozen=True)
 class Additive:
-    """What solvers use of an objective whose data enter through sums over blocks of rows.
+    """The interface between solvers and an objective whose data enter through sums over blocks of rows.
 
     Attributes
     ----------

@@ -39,7 +39,7 @@ class FiniteTerms:
 
 @dataclass(frozen=True)
 class Objective:
-    """What is minimized. An absent ability is None; wrap one with :func:`dataclasses.replace`.
+    """A function to minimize and its derivatives. A missing ability is None; wrap one by :func:`dataclasses.replace`.
 
     Attributes
     ----------

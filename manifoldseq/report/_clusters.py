@@ -56,7 +56,7 @@ def clustering_measures(labels: ArrayLike, clusters: ArrayLike) -> dict[str, flo
 
 
 def plot_cluster_sizes(result: Any, ax: "Axes | None" = None) -> "Axes":
-    """Plot how many members each cluster has.
+    """Plot the number of members of each cluster.
 
     Clusters are in the order of `plot_confusion` where there are labels, else in that of their names.
 
@@ -102,7 +102,7 @@ def plot_cluster_sizes(result: Any, ax: "Axes | None" = None) -> "Axes":
 def plot_confusion(
     result: Any, ax: "Axes | None" = None, *, share: str = "share of the cluster", in_order: bool = False
 ) -> "Axes":
-    """Plot how many members of each cluster have each label; the shade is the share of the cluster.
+    """Plot the number of members of each cluster with each label; the shade is the share of the cluster.
 
     Clusters are in the order of their most frequent labels.
 

@@ -115,7 +115,7 @@ def plot_gradient_norm(
 def plot_evaluations(
     result: Any, ax: "Axes | None" = None, *, x: str = "nit", label: str | None = None, series: int = 0
 ) -> "Axes":
-    """Plot how many evaluations were spent so far.
+    """Plot the number of evaluations until each iteration.
 
     Parameters are those of `plot_convergence`. Columns ``"njev"`` (gradients) and ``"nhev"`` (Hessian products) get
     lines of their own where they differ from ``"nfev"`` and no `label` is given.

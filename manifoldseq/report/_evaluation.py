@@ -135,7 +135,7 @@ def plot_features(features: ArrayLike, labels: ArrayLike | None = None, ax: Axes
 
 
 def plot_nearest(distances: ArrayLike, ax: Axes | None = None) -> Axes:
-    """Plot how far the nearest other member of each is, in ascending order: a steep end is of outliers.
+    """Plot the distance of each member to its nearest neighbour, in ascending order; a steep end shows outliers.
 
     Parameters
     ----------

@@ -24,7 +24,7 @@ FIGURES = "figures"
 
 @dataclass(frozen=True)
 class RunFiles:
-    """What a run directory holds.
+    """The content of a run directory.
 
     Parameters
     ----------

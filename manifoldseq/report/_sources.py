@@ -12,7 +12,7 @@ from ..storage import SequenceData
 
 @dataclass(frozen=True, eq=False, init=False)
 class Fitted:
-    """A fitted estimator with the data it was fitted on: what plots of estimators are drawn from.
+    """A fitted estimator with the data it was fitted on: the input of plots of estimators.
 
     Parameters
     ----------

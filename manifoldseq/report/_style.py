@@ -43,7 +43,7 @@ def prepared_axes(ax: "Axes | None" = None) -> "Axes":
 
 
 def line_style(series: int | None, n_points: int = 1000) -> dict[str, Any]:
-    """Return how the line of a series looks, as options of ``ax.plot``.
+    """Return the line style of a series, as options of ``ax.plot``.
 
     Parameters
     ----------
@@ -69,7 +69,7 @@ def line_style(series: int | None, n_points: int = 1000) -> dict[str, Any]:
 
 
 def marker_style(series: int | None) -> dict[str, Any]:
-    """Return how the points of a series look, as options of ``ax.plot``; None for faint dots in the colour of text.
+    """Return the marker style of a series, as options of ``ax.plot``; None for faint dots in the colour of text.
 
     Examples
     --------

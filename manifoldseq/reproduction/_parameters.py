@@ -9,7 +9,7 @@ from ..estimators import check_choice, check_whole
 
 
 def whole_numbers(name: str, value: Any) -> tuple[int, ...]:
-    """Return the values of a parameter that is one whole number or some.
+    """Return the values of a parameter that is one whole number or a list of them.
 
     Examples
     --------
@@ -25,7 +25,7 @@ def whole_numbers(name: str, value: Any) -> tuple[int, ...]:
 
 
 def names(name: str, value: Any, known: tuple[str, ...]) -> tuple[str, ...]:
-    """Return the values of a parameter that is one name or some."""
+    """Return the values of a parameter that is one name or a list of names."""
     values = tuple(value) if isinstance(value, list | tuple) else (value,)
     if not values:
         raise ValueError(f"{name}={value!r} is empty: pass one or more of {', '.join(map(repr, known))}")

@@ -11,7 +11,7 @@ from ..storage._files import write_durably
 
 
 def finished(folder: str | Path | None, resume: bool, settings: dict[str, Any], compute: Callable[[], Any]) -> Any:
-    """Return what a part computed before under the same settings, or compute it and keep it.
+    """Return the saved result of a part under the same settings, or compute and save it.
 
     Parameters
     ----------

@@ -22,7 +22,7 @@ from ._schedules import Schedule, rate_at
 
 
 class Direction(NamedTuple):
-    """What a descent answers: see :meth:`Descent.query`.
+    """The return value of :meth:`Descent.query`.
 
     Attributes
     ----------
@@ -60,7 +60,7 @@ class Direction(NamedTuple):
 
 
 class Descent(ABC):
-    """In which direction a solver goes; how far is decided by a :class:`Search`. A subclass is a frozen dataclass.
+    """The direction of a solver's steps; a :class:`Search` decides their length. A subclass is a frozen dataclass.
 
     The memory of a descent is a dict of arrays and numbers, which :class:`LineSearch` keeps in the state of the solver.
     One code serves :func:`minimize` and :func:`minimize_batch`: ``problem.axis`` is the arithmetic of one problem,
@@ -460,7 +460,7 @@ def _carried(manifold: Manifold, x: Any, y: Any, vectors: Any) -> Any:
 
 
 def secant_pair(s: Vector, y: Vector, dot: Dot, before: Sequence[Pair] = ()) -> Pair | None:
-    """Return what :func:`two_loop` remembers of a step: s, y, ⟨s, y⟩ and ⟨s, y⟩/⟨y, y⟩.
+    """Return the quantities of a step that :func:`two_loop` uses: s, y, ⟨s, y⟩ and ⟨s, y⟩/⟨y, y⟩.
 
     Parameters
     ----------

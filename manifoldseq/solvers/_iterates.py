@@ -37,7 +37,7 @@ _NO_COLUMNS: dict[str, float] = {}
 
 
 class Iterate(NamedTuple, Generic[Point]):
-    """A point with what one evaluation of the objective says about it; :func:`evaluate` makes it.
+    """A point with the results of one evaluation of the objective; :func:`evaluate` makes it.
 
     Attributes
     ----------

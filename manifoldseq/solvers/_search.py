@@ -24,7 +24,7 @@ LINE_SEARCHES = ("armijo", "wolfe")
 
 
 class Found(NamedTuple):
-    """What a search answers: see :meth:`Search.find`.
+    """The return value of :meth:`Search.find`.
 
     Attributes
     ----------
@@ -158,7 +158,7 @@ class Line:
 
 @dataclass(frozen=True)
 class Search(ABC):
-    """How far a solver goes along the directions of its :class:`Descent`. A subclass is a frozen dataclass.
+    """The length of a solver's steps along the directions of its :class:`Descent`. A subclass is a frozen dataclass.
 
     What it remembers is in the state of the solver. One code serves one problem and many, see :class:`Descent`.
 
@@ -219,7 +219,7 @@ class Given(Search):
 
 @dataclass(frozen=True)
 class Armijo(Search):
-    """Sufficient decrease: :func:`armijo`, which enlarges steps of which nothing was known."""
+    """Sufficient decrease: :func:`armijo`, which enlarges first steps without history."""
 
     def find(self, line: Line, first: Scalar, expand: Decision, kept: State) -> Found:
         return _armijo(line, first, self.max_trials, expand, line.at.fun)

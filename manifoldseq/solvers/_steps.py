@@ -13,7 +13,7 @@ from ._iterates import State
 
 
 def take_steps(solver: Solver, problem: Problem, state: State, n_steps: int) -> tuple[State, Measures]:
-    """Take some steps of a solver: what an outer iteration does with it in each of its own steps.
+    """Take several steps of a solver, as an outer iteration does in each of its own steps.
 
     Parameters
     ----------

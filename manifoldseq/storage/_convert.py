@@ -145,7 +145,7 @@ def _as_declared(function: Any, options: dict[str, Any]) -> dict[str, Any]:
 
 
 def from_aeon(X: Any, y: ArrayLike | None = None) -> SequenceData:
-    """Take over a collection in aeon's convention, channels first.
+    """Convert a collection in aeon's convention, channels first.
 
     Parameters
     ----------

@@ -19,7 +19,7 @@ class _Numbers(tuple[str, ...]):
 
 @dataclass(frozen=True, eq=False, init=False, repr=False)
 class SequenceData:
-    """Sequences, and what is known about them.
+    """Sequences with their labels, ids, channel names and sampling rate.
 
     Parameters
     ----------

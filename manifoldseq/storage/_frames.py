@@ -27,7 +27,7 @@ def from_frame(
     label: str | None = None,
     columns: Sequence[str] | None = None,
 ) -> SequenceData:
-    """Take over sequences from data frames, as the readers of files do from tables.
+    """Convert data frames to sequences, by the rules of the readers of tables.
 
     Parameters
     ----------

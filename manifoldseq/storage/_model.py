@@ -93,7 +93,7 @@ def save_model(model: Any, directory: FilePath) -> None:
 
 
 def load_model(directory: FilePath) -> Any:
-    """Load what `save_model` wrote.
+    """Load an estimator or a result that `save_model` wrote.
 
     Nothing in the files is executed or imported: the class of an estimator, a kernel or a solver is found by its
     registered name, classes inside an estimator by its own ``stored_types``.

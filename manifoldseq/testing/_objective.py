@@ -31,7 +31,7 @@ _CLOSE = 1e-9
 
 
 def check_objective(problem: Problem | tuple[Manifold, Objective], x: Any = None, *, seed: int = 0) -> Report:
-    """Check everything that an objective offers.
+    """Check the value, the derivatives and all other abilities of an objective.
 
     The laws of :func:`check_gradient` and :func:`check_hessian` for the abilities that it has; and purity (the same
     answer to the same point, whatever was asked in between; no writing into points), float32 points, batches that

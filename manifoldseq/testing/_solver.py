@@ -32,7 +32,7 @@ _ITERATIONS = 6
 def check_solver(
     solver: Solver | str, problems: Sequence[Problem] | None = None, *, iterations: int = 5000, seed: int = 0
 ) -> Report:
-    """Check a solver: purity, the grammar of its state, honest measures, resume, and that it solves small problems.
+    """Check a solver: pure steps, valid states, correct measures, resuming, and solutions of small problems.
 
     Parameters
     ----------

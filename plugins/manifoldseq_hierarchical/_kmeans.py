@@ -215,7 +215,7 @@ def _check_mixture(estimator: Any) -> None:
 
 
 class SubspaceKMeans(ClusterMixin, SubspaceCodes):
-    """Cluster frames, and find the coordinates that tell the clusters apart best.
+    """Cluster frames, and find the coordinates that separate the clusters best.
 
     By default in a within-class metric: a mixture of Gaussians with one covariance, shrunk, whose means lie in a
     subspace, fitted by EM with soft assignments. That *is* a shrunk tied mixture; the coordinates are those of linear

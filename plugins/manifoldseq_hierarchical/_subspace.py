@@ -21,7 +21,7 @@ _RULES = {"n_segments": check_whole, "method": (check_choice, METHODS)}
 
 
 class SubspaceEncoder(SubspaceCodes, ModelEstimator):
-    """Encode frames in the few coordinates that tell classes, or segments of a sequence, apart.
+    """Encode frames in the few coordinates that separate classes, or segments of a sequence.
 
     The subspace minimizes F(V, m, mu), the energy of the frames about their class means in m coordinates and about mu_0
     in all others. It is found in closed form from the h class means, in one pass over the frames and without a d×d

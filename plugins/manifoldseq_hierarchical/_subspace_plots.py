@@ -21,7 +21,7 @@ _NAMED = 12
 
 
 def plot_gain(result: Any, ax: "Axes | None" = None) -> "Axes":
-    """Plot F(m), the energy that is left by the best m coordinates, as a share of the trace of S_0.
+    """Plot F(m), the residual energy of the best m coordinates, as a share of the trace of S_0.
 
     Parameters
     ----------

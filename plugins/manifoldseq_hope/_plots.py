@@ -18,7 +18,7 @@ _TILES = 64
 
 
 def plot_filters(model: Any, ax: Any = None) -> Any:
-    """Draw what the components or units of a model look for in square images, each on its own scale of gray.
+    """Draw the weights of components or units of a model as square images, each on its own grey scale.
 
     Parameters
     ----------

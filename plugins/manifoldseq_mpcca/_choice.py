@@ -40,7 +40,7 @@ class Setting:
 
 @dataclass(frozen=True, eq=False)
 class ImputationChoice:
-    """What `MixturePCCA` tried where its settings are "auto"; ``print`` shows the table.
+    """The settings that `MixturePCCA` compared where its settings are "auto"; ``print`` shows the table.
 
     Attributes
     ----------

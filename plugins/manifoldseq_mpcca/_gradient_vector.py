@@ -30,7 +30,7 @@ _ROWS = 2**14
 
 @dataclass(frozen=True, eq=False)
 class Encoding:
-    """What each of B sets says about each of K components.
+    """Statistics of each of B sets for each of K components.
 
     Attributes
     ----------
@@ -260,7 +260,7 @@ def gradient_vectors(mixture: Any, X: Any, Y: Any = None, *, gradient_scale: str
 
 
 def private_parts(mixture: Any, X: Any, Y: Any = None) -> list[Array]:
-    """Return what each view says that the others do not, ``x - W_x zhat``, of each row in each component.
+    """Return the part of each view that the others do not explain, ``x - W_x zhat``, for each row and component.
 
     (4), (9), (10), (24), (25), with the posterior mean (18) for z.
 

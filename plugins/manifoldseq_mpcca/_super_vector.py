@@ -291,7 +291,7 @@ class FisherVector(_BagEncoder):
 
 
 class MultiViewSuperVector(_BagEncoder):
-    """Encode bags of paired descriptors by what is private to each view and what the views share: [G_x, G_y, Z].
+    """Encode bags of paired descriptors by the private parts of the views and their shared part: [G_x, G_y, Z].
 
     A mixture of probabilistic CCAs is fitted to the descriptors. G is its gradient vector (42)-(45), a Fisher vector
     whose shared part is subtracted, Z the mean of the latent vectors under the responsibilities. The document leaves

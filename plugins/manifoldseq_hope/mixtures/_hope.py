@@ -40,7 +40,7 @@ _RULES = {
 
 
 class HOPE(ProjectedMixture):
-    """Hybrid orthogonal projection and estimation: a projection and a mixture of what it keeps, by maximum likelihood.
+    """Hybrid orthogonal projection and estimation: a projection and a mixture of projected rows, by maximum likelihood.
 
     ``x = U' z + n`` with orthonormal rows of U, z from a mixture (7), n isotropic noise in the other dimensions. The
     fitted model is a layer of a network: `transform` gives its features (39).

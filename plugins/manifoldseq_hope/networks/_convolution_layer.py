@@ -11,7 +11,7 @@ from ._torch import check_input, load_torch, module_base
 
 
 class HOPEConvolution(module_base()):  # pyright: ignore[reportUntypedBaseClass]
-    """The same as a fitted `ConvolutionalFeatures`, in torch: patches, projection, rectified units, cells.
+    """A fitted `ConvolutionalFeatures` as a module of torch: patches, projection, rectified units, cells.
 
     It starts from what was learnt without labels. Put a classifier behind it and train both: the gradient goes through
     the power of the sums, the cells, the units and the orthonormal projection, and to the images, so that layers may

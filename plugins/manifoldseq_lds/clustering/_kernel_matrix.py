@@ -36,7 +36,7 @@ _RULES = {**IDENTIFICATION, "kernel": check_kernel, "moments": check_moments}
 
 
 class LDSKernelMatrix(ClassNamePrefixFeaturesOutMixin, TransformerMixin, SequenceEstimator):
-    """Turn sequences into the values of a kernel between them and the sequences of the fit.
+    """Transform sequences into kernel values between them and the sequences of the fit.
 
     Each sequence is identified as a linear dynamical system. With ``SVC(kernel="precomputed")``, spectral clustering or
     kernel PCA behind it in a pipeline, kernels and their parameters can be searched over.

@@ -77,7 +77,7 @@ def _identifies(name: str) -> bool:
 
 @dataclass(frozen=True, eq=False)
 class ClusteringChoice:
-    """What `choose_clustering` found.
+    """The result of `choose_clustering`.
 
     Attributes
     ----------

@@ -51,7 +51,7 @@ class AtomProblem:
 
 
 class AtomFamily(ABC):
-    """Base of the kinds of atoms: what ``LDSDictionaryLearning(method=...)`` accepts, by name or as an object.
+    """Base of the kinds of atoms, which ``LDSDictionaryLearning(method=...)`` accepts by name or as an object.
 
     A family compares systems by a kernel of its own. J atoms are a tuple of arrays with J rows each; one atom is the
     same without the leading axis. Packed data know their length and can be indexed by rows. A family that is a frozen

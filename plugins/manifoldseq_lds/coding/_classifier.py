@@ -67,7 +67,7 @@ def _check_calibrated(model: Any) -> None:
 
 
 class LDSClassifier(ClassifierMixin, SequenceEstimator):
-    """Classify sequences by the linear dynamical systems that they are identified as.
+    """Classify sequences by their identified linear dynamical systems.
 
     Parameters
     ----------

@@ -22,7 +22,7 @@ Rows = NDArray[np.int64]
 
 
 class CentreTask(Protocol):
-    """What a `CentreRule` sees of a clustering: the systems that are clustered, under a kernel.
+    """The input of a `CentreRule`: the systems that are clustered, under a kernel.
 
     Points are those of ``manifold``: ``(lam, V, U)`` for the system ``A = diag(lam) V, C = U``, see `canonical_form`.
     """
@@ -70,7 +70,7 @@ class CentreTask(Protocol):
 
 
 class CentreRule(ABC):
-    """Base of the rules of the centre: what ``LDSKMeans(mean=...)`` accepts, as an object or by a registered name.
+    """Base of the rules of the centre, which ``LDSKMeans(mean=...)`` accepts as objects or by registered names.
 
     A rule that is a frozen dataclass is saved with the model. Register its class by `manifoldseq.hooks.RuleSpec` with
     ``estimator="lds-kmeans", parameter="mean"``.

@@ -11,7 +11,7 @@ Array = NDArray[np.floating[Any]]
 
 @dataclass(frozen=True, eq=False)
 class StateEstimates:
-    """States of N sequences given what was recorded of them, as `LDSIdentifier.filter` and `smooth` return them.
+    """Estimated states of N sequences given their recorded values, as `LDSIdentifier.filter` and `smooth` return them.
 
     Attributes
     ----------
