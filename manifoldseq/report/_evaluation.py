@@ -1,4 +1,4 @@
-"""Figures of an evaluation: beside its controls, who was taken for whom, features in two dimensions, the nearest."""
+"""Figures of an evaluation: compared with its controls, confusions, features in two dimensions, the nearest."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ def plot_controls(
     if measure in MEASURES and low == 0:  # all of them are at most 1
         ax.set(xlim=(0, 1.2), xticks=(0, 0.25, 0.5, 0.75, 1))
     gridded(ax, "x")
-    ax.set(title="Beside simple controls", xlabel=words_for(measure))
+    ax.set(title="Comparison with simple controls", xlabel=words_for(measure))
     return ax
 
 

@@ -80,5 +80,5 @@ def test_every_fit_answers(name: str, labelled: bool, tmp_path: Path, capsys: py
     assert f"{own[found['measure']]:.3f}" in out and found["verdict"][1:] in out
     page = (tmp_path / "run" / "report.html").read_text()
     pictures = re.findall(r'<svg [^>]*aria-label="([^"]*)', page)
-    assert any(picture.startswith("Beside simple controls") for picture in pictures)
+    assert any(picture.startswith("Comparison with simple controls") for picture in pictures)
     assert [one for one in pictures if not one.startswith(("Beside", "Objective", "Evaluations", "Gradient"))], pictures

@@ -38,7 +38,10 @@ def test_a_figure_that_was_left_out_is_added_without_another_fit(
             patch.setattr("manifoldseq.cli._fit.evaluate", _interrupt)
             assert run(*FIT, "-o", folder)[0] == 130
         assert run(*FIT, "--resume", "--no-quality", "-o", folder)[0] == 0
-    assert not (folder / "evaluation.json").exists() and "Beside simple" not in (folder / "report.html").read_text()
+    assert (
+        not (folder / "evaluation.json").exists()
+        and "Comparison with simple" not in (folder / "report.html").read_text()
+    )
     seconds = json.loads((folder / "metrics.json").read_text())["seconds"]
     with monkeypatch.context() as patch:
         patch.setattr("manifoldseq.cli._fit._fit", _interrupt)  # no other fit
@@ -46,7 +49,7 @@ def test_a_figure_that_was_left_out_is_added_without_another_fit(
     assert (status, err) == (0, "") and "Agreement with the labels 1.00" in out
     metrics = json.loads((folder / "metrics.json").read_text())
     assert metrics["seconds"] == seconds and metrics["ari"] == 1.0 and judged(folder)["measure"] == "ari"
-    assert "Beside simple" in (folder / "report.html").read_text()
+    assert "Comparison with simple" in (folder / "report.html").read_text()
     assert json.loads((folder / "run.json").read_text())["state"] == "done"
     assert "nothing to resume" in run(*FIT, "--resume", "-o", folder)[1]
 

@@ -28,7 +28,7 @@ def test_page_of_a_fit(folder: Path) -> None:
     assert "<h1>sign on two-levels</h1>" in page
     assert '<th scope="row">sign</th><td>1.000</td><td>1.000</td><td class="best">1.000</td>' in page
     assert '<th scope="row">statistics-kmeans</th><td>1.000</td>' in page and "★: best ARI." in page
-    assert "Beside simple controls" in page
+    assert "Comparison with simple controls" in page
     assert "Objective against iteration" in page and "Cluster sizes" in page
     assert '<th scope="col">down</th><th scope="col">up</th>' in page
     assert page.count('<td class="size">10</td>') == 2

@@ -177,7 +177,7 @@ def test_controls_stand_below_their_run_and_the_best_is_marked() -> None:
     assert '<tr class="control"><th scope="row">theirs</th><td class="best">0.750</td><td>–</td></tr>' in page
     assert '<tr class="control"><th scope="row">broken</th><td>–</td><td>–</td></tr>' in page
     assert "Theirs is better. ★: best ARI.</p>" in page and "broken: no &lt;luck&gt;.</p>" in page
-    assert "<dt>own</dt><dd>3</dd>" in page and page.count("Beside simple controls</h3>") == 1
+    assert "<dt>own</dt><dd>3</dd>" in page and page.count("Comparison with simple controls</h3>") == 1
 
 
 def test_less_of_an_error_is_better() -> None:
@@ -197,7 +197,7 @@ def test_several_runs_show_their_controls_once_where_these_are_equal() -> None:
     names = re.findall(r'<th scope="row">(.*?)</th><td', page.partition("What differs")[0])
     assert names == ["one", "two", "theirs", "pca (one)", "pca (two)"]
     assert '<th scope="row">theirs</th><td class="best">0.750</td>' in page
-    assert page.count("Beside simple controls</h3>") == 1 and page.count("A verdict.") == 2
+    assert page.count("Comparison with simple controls</h3>") == 1 and page.count("A verdict.") == 2
 
 
 def test_bars_stand_in_the_order_of_the_rows() -> None:
