@@ -122,7 +122,7 @@ bench-hierarchical: $(PEERS)
 
 bench: bench-engine bench-lds bench-hierarchical bench-mpcca bench-hope bench-scale bench-tables bench-memory
 
-# twenty minutes; with ARGS=--docs it writes what it measured into docs/guide/choose-a-solver.md
+# twenty minutes; with ARGS=--docs it writes the measured times into docs/benchmarks/solvers.md
 bench-engine: $(PEERS)
 	$(BIN)/python -m benchmarks.engine $(ARGS)
 

@@ -1,4 +1,4 @@
-"""The table and the figure of the page "Choose a solver", from what was measured."""
+"""Write measured times into the benchmark page of solvers: its table and its figure."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from typing import Any
 from . import _profile
 
 DOCS = Path(__file__).resolve().parents[2] / "docs"
-PAGE, FIGURE = DOCS / "guide" / "choose-a-solver.md", DOCS / "_static" / "engine-profile.svg"
+PAGE, FIGURE = DOCS / "benchmarks" / "solvers.md", DOCS / "_static" / "engine-profile.svg"
 BEGIN, END = "<!-- measured by make bench-engine -->", "<!-- end of what was measured -->"
 
 
 def table(race: list[dict[str, Any]]) -> str:
-    """Return seconds per problem and contestant in Markdown; the fastest is bold, a dash is what did not get there."""
+    """Return seconds per problem and contestant in Markdown; the fastest is bold, a dash means not solved."""
     lines = ["| CPU seconds (evaluations) | " + " | ".join(one["problem"] for one in race) + " |"]
     lines.append("|---|" + "---|" * len(race))
     for name in _profile.ordered(race):

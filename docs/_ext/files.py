@@ -11,10 +11,11 @@ PACKAGES = (
     "manifoldseq",
     *(f"plugins/manifoldseq_{name}" for name in ("lds", "hope", "mpcca", "hierarchical", "papers")),
 )
-HEAD = """# Every file in a line
+HEAD = """# All files
 
-What a file decides, in the words of its own docstring, and the public names that it defines. A default is where users
-set it: in the class or function of that name. `python docs/_ext/files.py` writes this page; a test holds it up to date.
+The purpose of each file, from the first line of its docstring, and the public names that it defines. A default is
+defined in the class or function where users set it. `python docs/_ext/files.py` writes this page, and a test compares
+it with the docstrings.
 """
 
 

@@ -2,9 +2,9 @@
 Clustering sequences that differ only in their dynamics
 =======================================================
 
-Four sets of sequences whose classes have the same channel means and deviations, and nothing to be aligned in time: a
-shaken structure with a weak spring, textures deep in noise, single channels with an echo, pairs of tones. They are
-generated when they are loaded; ``loader(3)`` makes them anew from another seed.
+In each of four generated data sets, all classes have the same means and standard deviations of the channels, and the
+sequences cannot be aligned in time: a vibrating structure with a weak spring, textures in strong noise, single channels
+with an echo, and pairs of tones. ``loader(3)`` generates a data set from another seed.
 """
 
 # sphinx_gallery_thumbnail_number = 2
@@ -17,7 +17,7 @@ from manifoldseq_lds import LDSIdentifier, LDSKernelMatrix, LDSKMeans
 
 
 def cluster(data, labels):
-    """Cluster by the defaults and by two controls; return the purity of each, and the kernel of the chosen systems."""
+    """Cluster by the defaults and by two controls; return the purities, and the kernel matrix of the chosen systems."""
     K = len(np.unique(labels))
     model = LDSKMeans(n_clusters=K, random_state=0).fit(data.sequences)
     purity = {}
@@ -50,8 +50,8 @@ def draw(axes, labels, purity, kernel):
 # %%
 # A weak spring
 # -------------
-# Six masses in a row between two walls, shaken by noise. In one class all seven springs are whole; in each of the
-# others one has lost 40 % of its stiffness. The records look alike, and no two are ever aligned.
+# Noise shakes six masses in a row between two walls. In one class all seven springs are intact; in each of the other
+# classes one spring has lost 40 % of its stiffness. The recordings look alike and are not aligned in time.
 
 data = ms.hooks.get_dataset("damaged-structure").loader()
 labels = np.asarray(data.labels)
@@ -65,26 +65,26 @@ axes[0].set_yticklabels(dict.fromkeys(labels))
 draw(axes[1:], labels, purity, kernel)
 
 # %%
-# Identified systems say why. A weak spring lowers some of the six natural frequencies. The second and the sixth spring
-# are mirror images and have the same frequencies: there the systems differ in which masses move together, which is in
-# C. (A dot at the left is a drift, not a vibration.)
+# The identified systems explain the clusters: a weak spring lowers some of the six natural frequencies. The second and
+# the sixth spring are mirror images and have the same frequencies. These two classes differ in the masses that move
+# together, which the matrix C describes. Dots at the left are drifts, not vibrations.
 
-found = LDSIdentifier(12, delay=4, center=False).fit(data.sequences).modes(data.sequences)
+modes = LDSIdentifier(12, delay=4, center=False).fit(data.sequences).modes(data.sequences)
 
 fig, ax = plt.subplots(figsize=(6.4, 2.4), layout="constrained")
 for row, label in enumerate(dict.fromkeys(labels)):
-    for place, one in zip(np.linspace(-0.3, 0.3, 20), found.frequencies[labels == label], strict=True):
-        ax.plot(one, np.full(12, row + place), ".", color=f"C{row}", markersize=4)
+    for offset, frequencies in zip(np.linspace(-0.3, 0.3, 20), modes.frequencies[labels == label], strict=True):
+        ax.plot(frequencies, np.full(12, row + offset), ".", color=f"C{row}", markersize=4)
 ax.set(xlabel="frequency of a mode (per step)", yticks=range(4))
 ax.set_yticklabels(dict.fromkeys(labels))
 ax.invert_yaxis()
 
 # %%
-# Textures deep in noise
-# ----------------------
+# Textures in strong noise
+# ------------------------
 # Waves travel over 8 × 8 pixels in one of four directions. All pixels have the same mean and the same variance, and the
-# noise has 32 times the variance of the wave: above a film as it is, below the same film without the noise. A system
-# gathers what all pixels and frames have in common.
+# noise has 32 times the variance of the wave. The upper row shows a frame of each class, the lower row the same frame
+# without noise. A system is estimated from all pixels and frames, which averages the noise.
 
 data = ms.hooks.get_dataset("noisy-textures").loader()
 clean = ms.hooks.get_dataset("noisy-textures").loader(noise=0.0)
@@ -101,17 +101,17 @@ def strip(films):
 fig, axes = plt.subplots(1, 3, figsize=(9, 2.4), layout="constrained", width_ratios=[1.6, 1.1, 1])
 axes[0].imshow(np.vstack([strip(data), strip(clean)]), cmap="gray")
 axes[0].set(xticks=[], yticks=[4.5, 14.5], title=", ".join(dict.fromkeys(labels)))
-axes[0].set_yticklabels(["as it is", "the wave"])
+axes[0].set_yticklabels(["with noise", "without"])
 axes[0].title.set_fontsize(8)
 draw(axes[1:], labels, purity, kernel)
 
 # %%
-# One channel with a delay
+# One channel with an echo
 # ------------------------
-# Noise that is heard again after 8, 10 or 12 steps. One number per step shows no state; the rule stacks sixteen steps
-# into one output, of which nobody told it. Autocovariances at five lags do not reach the echo, and at sixteen lags
-# most of what k-means sees is noise (the benchmark of clusterings has the figures, also those of random convolutions,
-# which find the echoes too).
+# The sequences are noise with an echo after 8, 10 or 12 steps. A single value per step does not determine the state, so
+# that the automatic choice stacks sixteen steps into one output. Autocovariances at five lags do not reach the echo,
+# and those at sixteen lags are mostly noise (:doc:`/benchmarks/clustering` has the figures, also those of random
+# convolutions, which separate the echoes too).
 
 data = ms.hooks.get_dataset("echoes").loader()
 labels = np.asarray(data.labels)
@@ -127,8 +127,8 @@ draw(axes[1:], labels, purity, kernel)
 # %%
 # Two tones of equal level
 # ------------------------
-# Two tones at once, .1, .2 or .3 radians per step apart about the same centre, each at any phase, in noise. Four states
-# hold both.
+# Each sequence has two tones with random phases in noise. Their frequencies are 0.1, 0.2 or 0.3 radians per step apart
+# and have the same mean. A system with four states represents both tones.
 
 data = ms.hooks.get_dataset("two-tones").loader()
 labels = np.asarray(data.labels)

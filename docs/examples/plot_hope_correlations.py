@@ -27,13 +27,13 @@ X = (X / np.where(length > 0, length, 1))[length[:, 0] > 0]
 # %%
 # Learning curves
 # ---------------
-# The constants of the paper: rate .002, batches of 100, beta 1. U starts with random rows of unit length. The largest
-# sum that eight rows can have is 28: all of them are one.
+# The constants are those of the paper: learning rate 0.002, batches of 100 rows, beta = 1. U starts with random rows of
+# unit length. The largest possible sum of correlations of eight rows is 28, when all rows are equal.
 #
-# As printed, likelihoods are summed over the batch, and a penalty that is added once cannot hold what 100 rows pull
-# together. With means instead (and a rate to match) it can: half of the correlations die at once, the rest stays, since
-# the derivative of an absolute value does not fade. Without the penalty they grow. On the manifold there are none after
-# the first step.
+# As printed, the algorithm sums likelihoods over the batch and adds the penalty once, so that the penalty is too weak:
+# the correlations grow. With means instead of sums (and a larger learning rate), half of the correlations disappear at
+# once. The others remain, because the derivative of an absolute value does not decrease near zero. Without the penalty
+# the correlations grow. With orthonormal rows they are zero after the first step.
 
 M, K = 8, 20
 settings = {"n_components": K, "n_latent": M, "noise_variance": 0.1}
@@ -58,11 +58,11 @@ for name, options in runs.items():
     run = ms.iterate(lambda s, solver=solver: solver.step(problem, s), state, measures, stop=ms.MaxIterations(1200))
     ends[name] = run.state["x"]
     ax.plot(run.history["nit"], run.history["penalty"], label=name)
-ax.set(xlabel="batches", ylabel="sum of correlations D(U)", title="Do the rows of U stay apart?", ylim=(-1, 29))
+ax.set(xlabel="batches", ylabel="sum of correlations D(U)", title="Correlations of the rows of U", ylim=(-1, 29))
 ax.legend(fontsize="small", loc=(0.48, 0.2))
 
 # %%
-# Correlations of the rows of U after these 1200 batches.
+# The correlations of the rows of U after 1200 batches:
 
 fig, axes = plt.subplots(1, 4, figsize=(8, 2.4), layout="constrained")
 for ax, (name, x) in zip(axes, ends.items(), strict=True):
@@ -71,9 +71,9 @@ for ax, (name, x) in zip(axes, ends.items(), strict=True):
 fig.colorbar(image, ax=axes, shrink=0.8)
 
 # %%
-# None of these has come far: a rate that U bears hardly moves the concentrations, which start at 30. Expectation
-# maximization has closed forms for the mixture, and its U stays on the manifold. The mean log-likelihood of the rows,
-# constants included, with the nearest orthonormal rows:
+# None of these runs is close to a maximum: with a learning rate that is small enough for U, the concentrations hardly
+# change from their start at 30. Expectation maximization updates the mixture in closed form and keeps U on the
+# manifold. The mean log-likelihoods of the rows are, with all constants and the nearest orthonormal U:
 
 model = HOPE(K, n_latent=M, noise_variance=0.1, init="random", random_state=0).fit(X)
 print(f"{'expectation maximization':26}{model.log_likelihood_:6.1f}")
@@ -82,11 +82,11 @@ for name in ("means, no penalty", "means, penalty", "means, kept orthonormal"):
     print(f"{name:26}{-problem.objective.value((polar(U), *mixture)):6.1f}")
 
 # %%
-# Why rows want to be one
-# -----------------------
-# Where z is brought to unit length, its density lives on a sphere, and nothing is paid for the length that was divided
-# out. Make all rows of U the same: z is one of two points, two components sit on them, and the sharper they are the
-# likelier is z, without bound. With orthonormal rows there is a best concentration.
+# Why the rows become equal without a constraint
+# ----------------------------------------------
+# z is scaled to unit length, so that its density is on a sphere and does not depend on the original length. If all rows
+# of U are equal, z is one of only two points. The likelihood of two components at these points increases without bound
+# with their concentration. With orthonormal rows there is a best concentration.
 
 kappas = np.geomspace(3, 3e4, 9)
 collapsed = [log_normalizer(M, kappa) + kappa + np.log(0.5) for kappa in kappas]
@@ -96,21 +96,21 @@ for kappa in kappas:
     spread.append(np.logaddexp.reduce(fixed.log_contributions(X), axis=1).mean())
 
 fig, ax = plt.subplots(figsize=(6, 3.2), layout="constrained")
-ax.semilogx(kappas, collapsed, marker="o", label="all rows of U the same")
+ax.semilogx(kappas, collapsed, marker="o", label="equal rows of U")
 ax.semilogx(kappas, spread, marker="s", label="orthonormal rows, K = 20")
 ax.set(xlabel="concentration", ylabel="mean of ln p(z)", ylim=(-40, 40))
 ax.legend()
 
 # %%
-# The law of square roots
-# -----------------------
-# Three components that share no data, with 60, 30 and 10 of 100 rows. The printed step adds N / pi and divides by the
-# sum: it rests where the weights are as the square roots of the counts.
+# Mixture weights of the printed algorithm
+# ----------------------------------------
+# Three separate components have 60, 30 and 10 of 100 rows. The printed step adds N / pi to the weights pi, where N are
+# the counts, and divides by the sum. It converges to weights that are proportional to the square roots of the counts.
 
 counts = np.array([60, 30, 10])
 rows = np.repeat(np.eye(6)[:3], counts, axis=0)
 toy = ms.get_model("hope.movmf").problem(rows, n_components=3, n_latent=3, noise_variance=0.1)
-begin = (np.eye(6)[:, :3].copy(), np.full(3, 1 / 3), 60 * np.eye(3))
+start = (np.eye(6)[:, :3].copy(), np.full(3, 1 / 3), 60 * np.eye(3))
 weights = {"true": counts / 100}
 for name, options in {
     "as printed": {"repaired": False, "step_size": 1e-3},
@@ -118,7 +118,7 @@ for name, options in {
 }.items():
     result = ms.minimize(
         toy,
-        begin,
+        start,
         solver="papers:penalty-sgd",
         options=options | {"batch_size": 100},
         stop=ms.MaxIterations(400),
@@ -136,9 +136,9 @@ ax.legend()
 # %%
 # A fixed variance of the residual
 # --------------------------------
-# "As long as the learned noise variance is small enough", the paper says, the likelihood "will force all signal
-# dimensions into the projection". So it does: with a larger one the mixture decides what U looks at. PCA leaves out the
-# least energy that is possible.
+# The paper says that the likelihood "will force all signal dimensions into the projection" as long as "the learned
+# noise variance is small enough". The figure confirms this. With a larger variance, the mixture determines the
+# projection. The projection of PCA leaves out the least possible energy.
 
 pca = float(np.sort(np.linalg.eigvalsh(X.T @ X))[: X.shape[1] - M].sum() / np.sum(X**2))
 variances = np.geomspace(0.003, 0.3, 5)
@@ -150,6 +150,6 @@ shares = [
 fig, ax = plt.subplots(figsize=(6, 3), layout="constrained")
 ax.semilogx(variances, shares, marker="o", label="HOPE, random start")
 ax.axhline(pca, color="0.5", linestyle=":", label="PCA")
-ax.set(xlabel="variance of the residual", ylabel="energy left out", ylim=(0, None))
+ax.set(xlabel="variance of the residual", ylabel="share of the energy outside U", ylim=(0, None))
 ax.legend()
 plt.show()

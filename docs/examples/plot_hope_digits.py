@@ -2,9 +2,9 @@
 Classifying digits with HOPE features
 =====================================
 
-HOPE learns features without labels: which patches there are in images, and which way each patch looks. Here the 1797
-handwritten digits of scikit-learn, 8 × 8 pixels each, are told apart by a *linear* classifier: on pixels, on principal
-components, and on features of patches, summed over the quadrants of an image as in the experiments of the paper.
+HOPE learns features of image patches without labels. This example classifies the 1797 handwritten digits of
+scikit-learn, 8 × 8 pixels each, by a *linear* classifier on pixels, on principal components, and on features of
+patches that are summed over the quadrants of an image, as in the experiments of the paper.
 """
 
 import matplotlib.pyplot as plt
@@ -22,7 +22,8 @@ images = images.reshape(-1, 8, 8) / 16
 # %%
 # Patches
 # -------
-# Windows of 4 × 4 pixels around all places, less their mean. What has hardly any contrast is blank and has no features.
+# Patches are all windows of 4 × 4 pixels, minus their mean. Patches with little contrast are blank and have no
+# features.
 
 wide = np.pad(images, ((0, 0), (1, 1), (1, 1)))
 patches = np.lib.stride_tricks.sliding_window_view(wide, (4, 4), axis=(1, 2)).reshape(len(images), 7, 7, 16)
@@ -43,9 +44,9 @@ def pooled(features, rows):
 # %%
 # Five kinds of features
 # ----------------------
-# Each is learnt from training images alone, without their labels; of their patches, 8000 are used. ``PCAMovMF`` is a
-# mixture on principal components, HOPE learns its projection with the mixture. The principal components of patches are
-# cut in a positive and a negative part, since their sums would cancel.
+# All features are learned from 8000 patches of the training images without labels. ``PCAMovMF`` is a mixture model on
+# principal components; HOPE learns the projection together with the mixture. Principal components of patches are split
+# into their positive and negative parts, because their sums would cancel.
 
 MIXTURES = [(M, K) for M in (4, 12) for K in (50, 150)]
 SIZES = {
@@ -57,7 +58,7 @@ SIZES = {
 }
 
 
-def learnt(kind, size, rows, seed):
+def learned(kind, size, rows, seed):
     """Return a function from images to their features."""
     if kind == "pixels":
         return lambda rows: images[rows].reshape(len(rows), -1)
@@ -77,7 +78,7 @@ def learnt(kind, size, rows, seed):
 
 def errors(kind, size, C, train, test, seed):
     """Return the error (%) on test images for every C."""
-    features = learnt(kind, size, train, seed)
+    features = learned(kind, size, train, seed)
     X = features(train)
     scale = X.std()
     fits = [LogisticRegression(C=c, max_iter=1000).fit(X / scale, labels[train]) for c in C]
@@ -86,24 +87,25 @@ def errors(kind, size, C, train, test, seed):
 
 
 # %%
-# Sizes, and C of the classifier, are chosen on a third of the images, which is not used again. Every kind of features
-# has the same values of C to choose from, and all but the pixels four sizes.
+# Sizes, and C of the classifier, are chosen on a third of the images, which is not used again. All kinds of features
+# have the same values of C, and all except the pixels have four sizes.
 
 GRID = (0.01, 0.1, 1.0, 10.0)
-rest, aside = train_test_split(np.arange(len(labels)), test_size=1 / 3, stratify=labels, random_state=0)
-halves = train_test_split(aside, test_size=0.5, stratify=labels[aside], random_state=0)
+rest, validation = train_test_split(np.arange(len(labels)), test_size=1 / 3, stratify=labels, random_state=0)
+halves = train_test_split(validation, test_size=0.5, stratify=labels[validation], random_state=0)
 chosen = {}
 for kind, sizes in SIZES.items():
-    found = [errors(kind, size, GRID, *halves, seed=0) for size in sizes]
-    i, j = np.unravel_index(np.argmin(found), (len(sizes), len(GRID)))
+    table = [errors(kind, size, GRID, *halves, seed=0) for size in sizes]
+    i, j = np.unravel_index(np.argmin(table), (len(sizes), len(GRID)))
     chosen[kind] = (sizes[i], GRID[j])
     print(f"{kind:20} {sizes[i]!s:10} C = {GRID[j]}")
 
 # %%
 # The comparison
 # --------------
-# Ten times the other images are halved at random: one half for training, one for the test. Means and standard errors
-# over the ten; the images are always the same, so standard errors are a little small.
+# The other images are split at random ten times, into one half for training and one half for the test. The table has
+# means and standard errors over the ten splits. The splits share images, so that standard errors are slightly too
+# small.
 
 splits = [train_test_split(rest, test_size=0.5, stratify=labels[rest], random_state=seed) for seed in range(10)]
 table = {
@@ -114,7 +116,7 @@ for kind, values in table.items():
     gain = np.subtract(values, table["patches: HOPE"])
     print(
         f"{kind:20} {np.mean(values):5.2f} ± {np.std(values, ddof=1) / 10**0.5:.2f} %, "
-        f"more than HOPE by {gain.mean():5.2f} ± {gain.std(ddof=1) / 10**0.5:.2f}"
+        f"difference from HOPE {gain.mean():5.2f} ± {gain.std(ddof=1) / 10**0.5:.2f}"
     )
 
 fig, ax = plt.subplots(figsize=(6, 2.8), layout="constrained")
@@ -126,5 +128,5 @@ ax.invert_yaxis()
 plt.show()
 
 # %%
-# Patches and their sums make most of the difference, and a mixture on them some. Whether its projection is learnt, or
-# that of PCA, can hardly be told here.
+# Most of the improvement comes from patches and pooling, and some from the mixture. Whether the projection is learned
+# or that of PCA makes no clear difference on these data.

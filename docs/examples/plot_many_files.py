@@ -35,7 +35,7 @@ optimum = -np.linalg.eigvalsh(second_moment)[-p:].sum()
 
 
 def excess(U):
-    """Return the share of the optimum that is not reached."""
+    """Return the relative distance of the objective from the optimum."""
     return float(np.trace(U.T @ second_moment @ U) / optimum + 1)
 
 
@@ -72,6 +72,6 @@ ms.minimize(
 fig, ax = plt.subplots(figsize=(6, 3.2), layout="constrained")
 for name, (passes, values) in curves.items():
     ax.semilogy(passes, values, label=name)
-ax.set(xlabel="passes over the files", ylabel="variance that is missed (share)", xlim=(0, 20))
+ax.set(xlabel="passes over the files", ylabel="share of the variance not explained", xlim=(0, 20))
 ax.legend()
 plt.show()

@@ -2,9 +2,9 @@
 Classifying recorded motions
 ============================
 
-A smart watch records acceleration and rotation while someone walks, runs, stands or plays badminton: six channels, ten
-times a second. Half of the recordings are labelled. The others get the label that a support vector machine finds on
-the kernel of their linear dynamical systems, and for each recording we see which ones are most like it.
+A smart watch records acceleration and rotation while its wearer walks, runs, stands or plays badminton: six channels,
+ten times per second. A support vector machine on the kernel between linear dynamical systems learns from one half of
+the recordings and classifies the other half. The most similar recordings explain each result.
 """
 
 # sphinx_gallery_thumbnail_number = 2
@@ -30,8 +30,8 @@ axes[0].set_ylabel("acceleration")
 # %%
 # A kernel of systems
 # -------------------
-# The labelled recordings tell how the channels are scaled; then every recording is a system with five states. The
-# kernel compares two systems by the angles between the outputs that they can produce; 1 is equal.
+# The channels are scaled by the training recordings. Each recording becomes a system with five states. The kernel
+# compares two systems by the angles between the outputs that they can produce; the value 1 means equal.
 
 identifier = LDSIdentifier(n_states=5).fit([data.sequences[i] for i in train])
 kernel = ms.get_kernel("projection")
@@ -41,32 +41,32 @@ gram = kernel.cross(packed, packed) / 5
 # %%
 # Classify
 # --------
-# The penalty C is chosen by cross-validation among the labelled recordings. Beside stand two classifiers that know no
-# systems. On these forty recordings each of them has one more right: to classify four motions takes no model of time.
-# To cluster them does (the benchmark of clusterings has the figures), and the kernel says what a recording is like.
+# The penalty C is chosen by cross-validation on the training recordings. Two classifiers without systems are compared.
+# On the forty test recordings each of them has one more correct result: the classification of four motions needs no
+# model of time. Clustering them does, see :doc:`/benchmarks/clustering`.
 
 search = GridSearchCV(SVC(kernel="precomputed"), {"C": [1, 10, 100]}, cv=5)
 search.fit(gram[np.ix_(train, train)], data.labels[train])
-found = search.predict(gram[np.ix_(test, train)])
-print(f"right: {np.mean(found == data.labels[test]):.0%} of {len(test)}, with C={search.best_params_['C']}")
+predicted = search.predict(gram[np.ix_(test, train)])
+print(f"correct: {np.mean(predicted == data.labels[test]):.0%} of {len(test)}, with C={search.best_params_['C']}")
 parts = [[data.sequences[i] for i in rows] for rows in (train, test)]
 for name, control in {
     "means and deviations": ms.evaluation.StatisticsClassifier(),
     "autocovariances": ms.evaluation.AutocovarianceClassifier(),
 }.items():
-    right = np.mean(control.fit(parts[0], data.labels[train]).predict(parts[1]) == data.labels[test])
-    print(f"logistic regression on {name}: {right:.0%}")
+    correct = np.mean(control.fit(parts[0], data.labels[train]).predict(parts[1]) == data.labels[test])
+    print(f"logistic regression on {name}: {correct:.0%}")
 
 fig, ax = plt.subplots(figsize=(4.4, 3.8), layout="constrained")
 ConfusionMatrixDisplay.from_predictions(
-    data.labels[test], found, ax=ax, colorbar=False, xticks_rotation=45, cmap="cividis"
+    data.labels[test], predicted, ax=ax, colorbar=False, xticks_rotation=45, cmap="cividis"
 )
 
 # %%
-# What is it like?
-# ----------------
-# Neighbours say why: the three labelled recordings that are nearest to one of each motion. A recording that is far from
-# all others, an outlier, has a low score.
+# The most similar recordings
+# ---------------------------
+# For one test recording of each motion, the program prints the three nearest training recordings. An outlier, a
+# recording that is far from all others, has a low score.
 
 neighbors = LDSNeighbors(n_neighbors=3, n_states=5).fit([data.sequences[i] for i in train])
 distances, rows = neighbors.kneighbors([data.sequences[i] for i in test])
@@ -76,13 +76,13 @@ for motion in np.unique(data.labels):
     print(f"a {motion.lower()} recording is nearest to: {nearest}")
 
 scores = neighbors.score_samples([data.sequences[i] for i in test])
-strange = int(scores.argmin())
-print(f"least like all others: recording {test[strange]}, {data.labels[test[strange]]}")
+outlier = int(scores.argmin())
+print(f"lowest score: recording {test[outlier]}, {data.labels[test[outlier]]}")
 
 fig, ax = plt.subplots(figsize=(5, 3), layout="constrained")
 for k, motion in enumerate(np.unique(data.labels)):
-    some = np.flatnonzero(data.labels[test] == motion)
-    ax.plot(np.full(len(some), k), scores[some], linestyle="", marker="o", alpha=0.6)
+    members = np.flatnonzero(data.labels[test] == motion)
+    ax.plot(np.full(len(members), k), scores[members], linestyle="", marker="o", alpha=0.6)
 ax.set_xticks(range(4), [motion.lower() for motion in np.unique(data.labels)])
 ax.set(ylabel="score (minus mean distance)", title="Recordings and their neighbours")
 plt.show()

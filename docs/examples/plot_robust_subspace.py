@@ -79,7 +79,7 @@ ms.register(ms.hooks.InitializerSpec("few-rows", few_rows, model="robust-subspac
 shares = np.linspace(0, 0.4, 9)
 angles = {"principal components": [], "robust, from pca": [], "robust, from few-rows": []}
 for share in shares:
-    found = {name: [] for name in angles}
+    of_share = {name: [] for name in angles}
     for seed in range(10):
         rng = np.random.default_rng(seed)
         plane = np.linalg.qr(rng.standard_normal((8, 2)))[0]
@@ -90,8 +90,8 @@ for share in shares:
         for name, init in zip(angles, ("pca", "pca", "few-rows"), strict=True):
             start = problem.initializers[init](problem, np.random.default_rng(0))
             U = start if name == "principal components" else ms.minimize(problem, start, solver="em", seed=0).x
-            found[name].append(np.degrees(subspace_angles(U, plane)[0]))
-    for name, values in found.items():
+            of_share[name].append(np.degrees(subspace_angles(U, plane)[0]))
+    for name, values in of_share.items():
         angles[name].append(np.mean(values))
 
 fig, ax = plt.subplots(figsize=(6, 3.2), layout="constrained")

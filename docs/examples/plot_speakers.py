@@ -2,8 +2,8 @@
 Clustering recorded speech by speaker
 =====================================
 
-Ninety utterances of three speakers are clustered without being told who speaks. Each is a sequence with 12 channels.
-They have no common length, so they are compared by the linear dynamical systems that could have generated them.
+Ninety utterances of three speakers are clustered without labels. Each utterance is a sequence with 12 channels. The
+utterances have different lengths and are compared by the linear dynamical systems that describe them.
 """
 
 # sphinx_gallery_thumbnail_number = 2
@@ -29,9 +29,10 @@ axes[0].set_ylabel("12 channels")
 # %%
 # k-means on systems
 # ------------------
-# States, delay, and that the level of a channel is part of a voice, are found without labels; the table says how. Two
-# descriptions without systems stand beside it: means and deviations of the channels tell these three voices as well. Of
-# all nine speakers they tell less (the benchmark of clusterings has the figures).
+# The number of states, the delay, and whether the levels of the channels count are chosen without labels; the table
+# shows the compared settings. Two descriptions without systems are clustered for comparison. Means and standard
+# deviations of the channels separate these three speakers as well, but not all nine speakers, see
+# :doc:`/benchmarks/clustering`.
 
 model = LDSKMeans(n_clusters=3, random_state=0)
 agreement = adjusted_rand_score(labels, model.fit_predict(sequences))
@@ -44,9 +45,9 @@ for name, control in {
     print(f"k-means on {name}: {adjusted_rand_score(labels, control.fit(sequences).labels_):.2f}")
 
 # %%
-# What the clustering sees
-# ------------------------
-# The kernel between all pairs of systems, sorted by cluster: blocks are recordings that look alike.
+# The kernel matrix
+# -----------------
+# The kernel values of all pairs of systems, sorted by cluster. Bright blocks are similar recordings.
 
 systems = LDSIdentifier(n_states=3, center=False).fit_transform(sequences)
 kernel = ms.get_kernel("projection")

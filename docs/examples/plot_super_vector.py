@@ -2,9 +2,9 @@
 Multi-view super vector compared with the Fisher vector
 =======================================================
 
-An image as a bag of small patches, each described twice: by its pixels and by a histogram of its gradients. Both
-encoders turn a bag of any size into one vector for a linear classifier. The Fisher vector takes the two descriptors
-side by side; the super vector splits them into what they share and what is private to each.
+An image is a bag of small patches with two descriptors each: the pixels and a histogram of gradients. Both encoders
+convert a bag of any size into one vector for a linear classifier. The Fisher vector concatenates the two descriptors.
+The super vector separates them into a shared part and two private parts.
 """
 
 import matplotlib.pyplot as plt
@@ -23,7 +23,7 @@ images, labels = digits.images[:900], digits.target[:900]
 # %%
 # Bags of paired descriptors
 # --------------------------
-# All patches of 4 × 4 pixels, without where they were.
+# The bag of an image has all patches of 4 × 4 pixels, without their positions.
 
 windows = np.lib.stride_tricks.sliding_window_view(images, (4, 4), axis=(1, 2)).reshape(900, 25, 4, 4)
 down, right = np.gradient(windows, axis=(2, 3))
@@ -34,8 +34,8 @@ histogram = np.stack([(length * (angle == a)).sum(axis=(2, 3)) for a in range(8)
 
 def reduced(view):
     flat = view.reshape(900 * 25, -1)
-    front = make_pipeline(StandardScaler(), PCA(6, whiten=True, random_state=0)).fit(flat[: 450 * 25])
-    return front.transform(flat).reshape(900, 25, -1)
+    preprocessing = make_pipeline(StandardScaler(), PCA(6, whiten=True, random_state=0)).fit(flat[: 450 * 25])
+    return preprocessing.transform(flat).reshape(900, 25, -1)
 
 
 X, Y = reduced(windows), reduced(histogram)
@@ -58,12 +58,12 @@ for name, encoder in encoders.items():
     print(f"{name}: {vectors[name].shape[1]} numbers, {error:.1%} of the test digits wrong")
 
 # %%
-# One split says little about which is better; ``manifoldseq reproduce mpcca-fusion`` repeats it on twenty, with other
-# ways to fuse two descriptors and standard errors.
+# One split does not show which encoder is better. ``manifoldseq reproduce mpcca-fusion`` compares them and other
+# methods on twenty splits, with standard errors.
 #
-# What is in a vector
-# -------------------
-# The mean vector of a digit, by component: gradients of the pixels, of the histograms, and latent vectors.
+# The parts of a super vector
+# ---------------------------
+# The mean vector of a digit by component: gradients of the pixels, gradients of the histograms, and latent vectors.
 
 fig, axes = plt.subplots(1, 3, figsize=(8, 3), width_ratios=(12, 12, 2), layout="constrained")
 parts = encoders["super vector"].blocks_
@@ -71,5 +71,5 @@ for ax, (name, block) in zip(axes, parts.items(), strict=True):
     mean = vectors["super vector"][labels == 3][:, block].mean(axis=0) - vectors["super vector"][:, block].mean(axis=0)
     ax.imshow(mean.reshape(8, -1), cmap="RdBu", vmin=-0.06, vmax=0.06, aspect="auto")
     ax.set(title=name, xlabel="entry", ylabel="component" if ax is axes[0] else "")
-fig.suptitle("What a 3 differs by from the mean of all digits")
+fig.suptitle("Mean of the digit 3 minus the mean of all digits")
 plt.show()

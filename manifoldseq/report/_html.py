@@ -79,9 +79,9 @@ Reported = RunFiles | Fitted | Result | Run
 def render_html(runs: Sequence[Reported] | Mapping[str, Reported]) -> str:
     """Render a self-contained page about runs.
 
-    One run: comparison with its controls, clusters and labels, the plots of its estimator, convergence. Several runs:
-    figures of all runs and their controls in one table, convergence overlaid, the parameters that differ, and each
-    run in a column of its own.
+    The page of one run has its figures compared with those of its controls, clusters and labels, the plots of its
+    estimator, and the convergence. The page of several runs has the figures of all runs and their controls in one
+    table, overlaid convergence, the parameters that differ, and the runs next to each other.
 
     Parameters
     ----------
@@ -139,7 +139,7 @@ def _view(run: RunFiles, place: int, *, alone: bool) -> dict[str, Any]:
     table = _confusion(run.assignments)
     found = [*_clusters(run, drawn_labels=table is None), *run.drawings]
     groups = [
-        {"heading": "What was found", "figures": _embedded(found, place), "confusion": table},
+        {"heading": "Figures of the fit", "figures": _embedded(found, place), "confusion": table},
         {"heading": "Convergence", "figures": _embedded(curves, place), "history": _table(run.history)},
     ]
     return {

@@ -1,17 +1,18 @@
 """What this package registers; targets are strings, so that listing imports no model code.
 
-What is where, from the top down; files import from their own line and from those below it:
+Files by subject. A file imports only from its own row and from the rows below it:
 
 * figures: `_encoder_plots` of encoded sequences, `_subspace_plots` of subspaces and clusterings; `_recall` of frames
   that are not stored
-* estimators: `_encoder` (`HierarchicalSequenceEncoder`, `StorageReport`), `_kmeans` (`SubspaceKMeans` and its step),
-  `_subspace` (`SubspaceEncoder`); `_objective`, the model ``hierarchical.subspace``; `_nordland`, frames of a railway
-* parts of the encoder: `_filtering` (consecutive queries),
-  `_path` (points of a path, subspaces of its nodes, search), `_quantize` (coordinates in a few bits)
-* parts of the others: `_tied_mixture` (EM of `SubspaceKMeans`), `_coordinates` (what estimators with a subspace share),
-  `_sigma` (Sigma as printed, d×d)
-* the closed form: `_closed_form` (V, m and mu), over `_classes` (labels, segments, members), `_moments`
-  (counts, sums and scatter of classes, block by block)
+* estimators: `_encoder` (`HierarchicalSequenceEncoder`, `StorageReport`), `_kmeans` (`SubspaceKMeans` and its
+  iteration), `_subspace` (`SubspaceEncoder`); `_objective`, the model ``hierarchical.subspace``; `_nordland`, frames of
+  a railway
+* parts of the encoder: `_filtering` (consecutive queries), `_path` (points of a path, subspaces of its nodes, search),
+  `_quantize` (coordinates in a few bits)
+* parts of the others: `_tied_mixture` (EM of `SubspaceKMeans`), `_coordinates` (common code of estimators with a
+  subspace), `_sigma` (Sigma as printed, d×d)
+* the closed form: `_closed_form` (V, m and mu), over `_classes` (labels, segments, members), `_moments` (counts, sums
+  and scatter of classes, block by block)
 """
 
 from collections.abc import Iterator

@@ -1,18 +1,17 @@
 """What this package registers; targets are strings, so that listing imports no model code.
 
-What is where, from the top down; packages import from their own row and from those below it:
+Files by package. A package imports only from its own row and from the rows below it:
 
 * `_plots`: filters, concentrations, correlations
-* `networks/`: `_network` (the classifier), `_stack` (layers learnt one on another), `_training` (an epoch), `_layer`
-  and `_convolution_layer` (of torch), `_schedule` (rates, momentum), `_initial_weights`
-  (41), `_windows` (rows from consecutive frames), `_labels` (checks), `_torch` (loads it)
-* `features/`: `_convolution` (`ConvolutionalFeatures`), `_vector` (`VectorFeatures`), `_responses` (units to patches),
-  `_patches` (windows of images), `_mnist` (the digits)
-* `mixtures/`: the estimators `_hope`, `_without_hope` (`VonMisesFisherMixture`, `PCAMovMF`), `_spherical_kmeans`,
-  what they share in `_projected`, `_sizes` (K and M); the models
-  `_likelihood` and their `_projection_factors` (appendix A); the E-step in `_expectation` (one
-  sweep), `_noise` (L2), `_radius` (law of |z|), `_threshold` (39), `_seeding`; `_penalty`
-  on correlated rows; `_parameters` (of a model), `_dense` (a layer as arrays)
+* `networks/`: `_network` (the classifier), `_stack` (layers learned one after another), `_training` (an epoch),
+  `_layer` and `_convolution_layer` (of torch), `_schedule` (learning rates, momentum), `_initial_weights` (41),
+  `_windows` (rows from consecutive frames), `_labels` (checks), `_torch` (loads torch)
+* `features/`: `_convolution` (`ConvolutionalFeatures`), `_vector` (`VectorFeatures`), `_responses` (of units to
+  patches), `_patches` (windows of images), `_mnist` (the digits)
+* `mixtures/`: the estimators `_hope`, `_without_hope` (`VonMisesFisherMixture`, `PCAMovMF`) and `_spherical_kmeans`,
+  their common code in `_projected`, `_sizes` (K and M); the models `_likelihood` and their `_projection_factors`
+  (appendix A); the E-step in `_expectation`, `_noise` (L2), `_radius` (distribution of |z|), `_threshold` (39),
+  `_seeding`; `_penalty` on correlated rows; `_parameters` (of a model), `_dense` (a layer as arrays)
 * `families/`: `_von_mises_fisher`, `_gaussian`, `_bessel`, `_laws` (`check_family`), `_family` (the record `Family`),
   `_rows` (checks of rows, unit length)
 """

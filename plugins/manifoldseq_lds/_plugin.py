@@ -1,29 +1,27 @@
 """What this package registers; targets are strings, so that listing imports no model code.
 
-What is where, from the top down; packages import from their own row and from those below it:
+Files by package. A package imports only from its own row and from the rows below it:
 
 * `_plots`: figures of fitted systems and clusterings; `_recordings`: sequences in the wheel of aeon; `_generated`:
   sequences whose classes differ in dynamics
 * `videos/`: `_pooling` (bags of systems, pyramid pooling), `_lbp` (LBP-TOP), `_blocks` (blocks of videos, windows of
   sequences), `_texture_files` (folders of videos), `_generated_textures`
-* `coding/`: `_dictionary` (`LDSDictionaryLearning`), `_sparse_coder`, `_classifier`; `_learning` (one step of it),
-  `_initial_atoms`, `_atom_families` (what atoms may be), `_lasso` (the kernel lasso)
-* `clustering/`: `_kmeans` (`LDSKMeans`), `_epoch` (starts, assignment, repair,
-  relocation, mini-batches), `_spectral`, `_neighbors`, `_kernel_matrix`, `_settings` (the rule of
-  ``n_states="auto"``), `_selection` (numbers of clusters)
-* `means/`: `_common_problem` (an objective for (11), (12), and its solution), `_stable_systems` (all stable systems as
-  points [A; C], descent on many at once), `_best_datum`, `_span_compression`; the models `_mean` (``lds.mean``),
+* `coding/`: `_dictionary` (`LDSDictionaryLearning`), `_sparse_coder`, `_classifier`; `_learning` (one iteration),
+  `_initial_atoms`, `_atom_families` (families of atoms), `_lasso` (the kernel lasso)
+* `clustering/`: `_kmeans` (`LDSKMeans`), `_epoch` (starts, assignment, repair, relocation, mini-batches), `_spectral`,
+  `_neighbors`, `_kernel_matrix`, `_settings` (the rule of ``n_states="auto"``), `_selection` (number of clusters)
+* `means/`: `_common_problem` (an objective for (11) and (12), and its solution), `_stable_systems` (all stable systems
+  as points [A; C], descent on many at once), `_best_datum`, `_span_compression`; the models `_mean` (``lds.mean``) and
   `_atom_problem` (``lds.atom``); `_centre_rules` (exact and canonical mean, medoid)
 * `kernels/`: `_projection`, `_martin`, `_binet_cauchy`, `_grassmann`, `_symmetric`, `_histograms` (chi-square),
-  `_moments` (level and size);
-  `_output_normal` (product matrices (6) and gradients through them), `_packed` (items as arrays),
-  `_resolved` (the kernel that a parameter stands for)
-* `identification/`: `_sequence_input` (how estimators take sequences, by an identifier), `_identifier`
-  (`LDSIdentifier`), `_forecast_error` (its quality), `_parameter_error` (of forecasts), `_estimation` (batches of one
-  length), `_output_noise` (N4SID, EM), `_missing` (values filled in), `_em` (a sweep of EM), `_recording` (one that
-  grows), `_inputs` (checks), `_order` (number of states), `_short_delay` (a delay too short for modes),
+  `_moments` (means and deviations of channels); `_output_normal` (product matrices (6) and their gradients), `_packed`
+  (items as arrays), `_resolved` (the kernel of a parameter)
+* `identification/`: `_sequence_input` (sequences of estimators with an identifier), `_identifier` (`LDSIdentifier`),
+  `_forecast_error` (evaluation), `_parameter_error` (of forecasts), `_estimation` (batches of equal length),
+  `_output_noise` (N4SID, EM), `_missing` (missing values), `_em` (an iteration of EM), `_recording` (a growing
+  recording), `_inputs` (checks), `_order` (number of states), `_short_delay` (a delay too short for modes),
   `_stored_sequences` (sequences on disk), `_subspace_method` (SVD and least squares), `_stabilizers`
-* `systems/`: `_modes`, `_prediction` (simulation, forecasts), `_state_estimates` (what filter and smoother find),
+* `systems/`: `_modes`, `_prediction` (simulation, forecasts), `_state_estimates` (results of filter and smoother),
   `_kalman`, `_canonical_form` (Theorem 1), `_record` (`Systems`)
 """
 

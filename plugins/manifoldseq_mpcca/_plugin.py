@@ -1,16 +1,16 @@
 """What this package registers; targets are strings, so that listing imports no model code.
 
-What is where, from the top down; files import from their own line and from those below it:
+Files by subject. A file imports only from its own row and from the rows below it:
 
-* figures: `_plots`, what views share
+* figures: `_plots`, the variance that views share
 * bags of descriptors: `_super_vector` (`FisherVector`, `MultiViewSuperVector`), `_gradient_vector` (gradient vectors
   (42)-(45)), `_bags` (checked bags, group by group)
 * data: `_videos` (precomputed descriptors of videos), `_numerals` (UCI multiple features)
 * the mixture: `_mixture_pcca` (`MixturePCCA`), `_objective` (the model ``mpcca``)
 * settings: `_choice` ("auto", by held-out imputation)
-* fitting: `_shrunk` (EM for shrunk covariances; what noise of low rank is shrunk towards), `_likelihood_gradient`
-  (Fisher's identity, natural units), `_starts` (where EM begins), `_maximization` (M-step), `_expectation` (E-step,
-  missing columns given the others), `_patterns` (rows by what is missing)
+* fitting: `_shrunk` (EM for shrunk covariances, and the targets of shrinkage), `_likelihood_gradient` (Fisher's
+  identity, natural units), `_starts` (starts of EM), `_maximization` (M-step), `_expectation` (E-step, missing columns
+  given the others), `_patterns` (rows by their missing values)
 * records: `_statistics` (sufficient statistics, rows of a prior), `_parameters` (`Mixture`), `_views` (paired arrays,
   checked)
 """

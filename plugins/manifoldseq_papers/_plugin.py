@@ -1,15 +1,15 @@
 """What this package registers; targets are strings, so that listing imports no model code.
 
-What is where; the packages, one per paper, do not import each other:
+Files by paper. The packages of two papers do not import each other:
 
-* `lds/`: `_figure1`, `_figure2`, `_table1`, and `_data`, what they measure on; what they compare with:
-  `_centre_baselines` (Algorithm 1 at fixed rates, MDS, Align, Grass), `_atom_baselines` (Grass-L, LDSST),
-  `_observability` (subspaces of a few steps), `_raw_mean` (the model ``lds.mean-raw``)
+* `lds/`: `_figure1`, `_figure2`, `_table1`, and their data, `_data`; methods for comparison: `_centre_baselines`
+  (Algorithm 1 at fixed step sizes, MDS, Align, Grass), `_atom_baselines` (Grass-L, LDSST), `_observability` (subspaces
+  of a few steps), `_raw_mean` (the model ``lds.mean-raw``)
 * `hope/`: `_table1`, `_tables2_to_4` (and Figures 4 and 5), `_correlation_figures`, `_table5`, `_table6`; `_digits`
-  (MNIST as bytes), `_linear_svm`; `_penalty_sgd` (Algorithm 1); of speech `_phone_decoder`, `_filter_bank`,
+  (MNIST as bytes), `_linear_svm`; `_penalty_sgd` (Algorithm 1); for speech `_phone_decoder`, `_filter_bank`,
   `_phone_corpus` (generated), `_phones`, `_timit`, `_audio` (NIST SPHERE, RIFF)
-* `mpcca/`: `_fusion_tables`, `_fusion` (ways to fuse), `_digit_descriptors`
-* `hierarchical/`: `_storage_table`, `_peers` (faiss, principal components), `_generated_paths`, `_runs` (real ones)
+* `mpcca/`: `_fusion_tables`, `_fusion` (methods of fusion), `_digit_descriptors`
+* `hierarchical/`: `_storage_table`, `_peers` (faiss, principal components), `_generated_paths`, `_runs` (recorded)
 """
 
 from collections.abc import Iterator

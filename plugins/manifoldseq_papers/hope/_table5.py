@@ -77,7 +77,7 @@ CHOSEN: dict[tuple[str, str], Any] = {
     ("features", "hope"): Choice(0.3, 0.2),
     ("features", "svm"): 1e-2,
 }
-"""What it chose; see docs/guide/hope-networks.md."""
+"""What it chose; see docs/benchmarks/networks.md."""
 
 _SEARCH_LABELS, _VALIDATION = 1000, 10_000
 _MOMENTS = 10_000

@@ -78,7 +78,7 @@ CHOSEN = {
     "without": {"baseline": Choice(0.3, 2.0), "hope": Choice(0.3, 2.0), "linear": Choice(0.2, 2.0)},
     "with": {"baseline": Choice(0.3, 1.0), "hope": Choice(0.3, 1.0)},
 }
-"""What it chose: without dropout for K = 1000 and M = 100, with it for Table 4 (docs/guide/hope-networks.md)."""
+"""What it chose: without dropout for K = 1000 and M = 100, with it for Table 4 (docs/benchmarks/networks.md)."""
 
 _MOMENTUM = (0.5, 0.9)
 """First and last (43), the last from a quarter of the epochs on."""
