@@ -23,6 +23,7 @@ SECTIONS = (
         "manifolds",
         "geometry",
         "default",
+        "units",
         "iteration",
         "batch",
         "global",

@@ -14,7 +14,7 @@ import numpy as np
 from .._result import Point, Tree
 from ..execution import cached_property
 from ..linalg import freeze, tree_map
-from ._base import Manifold, bound_of, known_component, size
+from ._base import Manifold, bound_of, known_component, leaf_shapes, size
 from ._bounded import BoundedDiagonal
 from ._euclidean import Euclidean
 from ._special_orthogonal import SpecialOrthogonal
@@ -40,6 +40,14 @@ class Factored(Manifold[Point]):
     @cached_property
     def dim(self) -> int:  # type: ignore[override]
         return sum(factor.dim for factor in self.factors)
+
+    @cached_property
+    def sizes(self) -> tuple[int, ...]:
+        """Numbers of entries of the factors, those of a nested product one by one."""
+        parts = [
+            f.sizes if isinstance(f, Factored) else (sum(map(math.prod, leaf_shapes(f.shape))),) for f in self.factors
+        ]
+        return tuple([size for part in parts for size in part])
 
     @cached_property
     def bounded(self) -> bool:  # type: ignore[override]

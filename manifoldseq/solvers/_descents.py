@@ -16,6 +16,7 @@ from .._quoted import quoted
 from ..linalg import ONE, ROWS, Decision, One, Rows, Scalar, Vector, axis_of, leaves, tree_map
 from ..manifolds import Factored, Manifold, base_of
 from ._base import one_of, positive_numbers, whole_numbers
+from ._factor_scales import no_scales, probe, scale_of_entries, with_pair, without_pair, without_scales
 from ._iterates import Dot, Iterate, State, inner_product, secant
 from ._precondition import Precondition, check_precondition, preconditioned, steepest
 from ._schedules import Schedule, rate_at
@@ -67,11 +68,6 @@ class Descent(ABC):
     where vectors have shape (n,) and numbers are floats, or of many, where vectors have shape (B, n) and numbers are
     arrays of shape (B,). Nothing in the memory may be shared between the problems of a batch.
 
-    Attributes
-    ----------
-    precondition : callable or None
-        Of a descent with a preconditioner, which the first step takes into account.
-
     Examples
     --------
     Gradient descent with momentum, as a solver:
@@ -99,8 +95,6 @@ class Descent(ABC):
     >>> ms.minimize(problem, np.zeros(2), solver=HeavyBall()).x.round(6).tolist()
     [1.0, 1.0]
     """
-
-    precondition: Precondition | None = None
 
     @abstractmethod
     def begin(self, problem: Problem, at: Iterate) -> State:
@@ -180,26 +174,51 @@ class BarzilaiBorwein(Descent):
         one_of(type(self).__name__, ("adaptive", "alternating", "long", "short"), step_size=self.step_size)
 
     def begin(self, problem: Problem, at: Iterate) -> State:
-        return {"step": problem.axis.filled(at.x, math.nan), "even": problem.axis.filled(at.x, True)}
+        filled = problem.axis.filled
+        return {"step": filled(at.x, math.nan), "even": filled(at.x, True), **no_scales(problem, at)}
 
     def query(self, problem: Problem, at: Iterate, kept: State) -> Direction:
-        square = at.grad_norm * at.grad_norm
-        return Direction(-at.grad, -square, at.grad_norm, kept["step"], problem.axis.filled(at.x, True))
+        axis, plain, first = problem.axis, problem.axis.filled(at.x, True), kept["step"]
+        if "scales" not in kept:
+            return Direction(-at.grad, -at.grad_norm * at.grad_norm, at.grad_norm, first, plain)
+        vector, dot = -at.grad, inner_product(problem, at.x)
+        if kept["scales"].any():
+            vector = scale_of_entries(problem, kept, vector.dtype) * vector
+        alone, vector = probe(problem, at, kept, vector)
+        first = axis.where(alone, axis.filled(at.x, math.nan), first)
+        return Direction(vector, dot(at.grad, vector), dot(vector, vector) ** 0.5, first, plain)
+
+    def simpler(self, problem: Problem, at: Iterate, kept: State) -> tuple[State, Decision]:
+        if "scales" not in kept:
+            return kept, problem.axis.filled(at.x, False)
+        return {**kept, "step": problem.axis.filled(at.x, math.nan), **without_scales(kept)}, kept["scales"].any(
+            axis=-1
+        )
 
     def learn(
         self, problem: Problem, at: Iterate, new: Iterate, went: Direction, t: Scalar, kept: State
     ) -> tuple[State, Scalar | None]:
-        # the last gradient at the new point: ‖g‖², ⟨g, g⁺⟩ and ‖g⁺‖² are all that both step sizes need
-        axis, dot, even = problem.axis, inner_product(problem, new.x), kept["even"]
-        last, square = at.grad, -went.slope
-        if problem.manifold.metric != "embedded":
-            last = carrier(problem, at, new)(last)
-            square = dot(last, last)
-        product = dot(last, new.grad)
-        # with s = −t g, y = g⁺ − g: the long size is ⟨s, s⟩/|⟨s, y⟩| and the short one |⟨s, y⟩|/⟨y, y⟩
-        curved = abs(square - product)
-        long = axis.ratio(t * square, curved, math.inf)
-        short = axis.ratio(t * curved, square - 2 * product + new.grad_norm * new.grad_norm, math.inf)
+        # with the step s and the change y of the gradient: the long size is ⟨s, s⟩/|⟨s, y⟩|, the short |⟨s, y⟩|/⟨y, y⟩
+        axis, dot, even, memory = problem.axis, inner_product(problem, new.x), kept["even"], {}
+        carry = carrier(problem, at, new)
+        last, square = carry(at.grad), -went.slope
+        if "scales" in kept:
+            s, y = axis.times(t, carry(went.vector)), new.grad - last
+            product, length = dot(s, y), dot(s, s)
+            memory = with_pair(problem, new.x, (s, y), kept) if axis.any(product > 0) else without_pair(kept)
+            # in the metric of the scales
+            D = scale_of_entries(problem, memory, y.dtype)
+            long = axis.ratio(dot(s, s / D), abs(product), math.inf)
+            short = axis.ratio(abs(product), dot(y, D * y), math.inf)
+            curvature = secant(product, length)
+        else:
+            # s = −t g: ‖g‖², ⟨g, g⁺⟩ and ‖g⁺‖² are all that both need
+            square = square if last is at.grad else dot(last, last)
+            product = dot(last, new.grad)
+            curved = abs(square - product)
+            long = axis.ratio(t * square, curved, math.inf)
+            short = axis.ratio(t * curved, square - 2 * product + new.grad_norm * new.grad_norm, math.inf)
+            curvature = secant(square - product, t * square)
         if self.step_size == "adaptive":
             step = axis.where(short < _SHORT * long, short, long)
         elif self.step_size == "alternating":
@@ -207,7 +226,7 @@ class BarzilaiBorwein(Descent):
         else:
             step = long if self.step_size == "long" else short
         step = axis.where((step > 0) & (step < math.inf), step, t)
-        return {"step": step, "even": axis.no(even)}, secant(square - product, t * square)
+        return {"step": step, "even": axis.no(even), **memory}, curvature
 
 
 _SHORT = 0.15
@@ -264,32 +283,47 @@ class Conjugate(Descent):
     def begin(self, problem: Problem, at: Iterate) -> State:
         direction, slope = steepest(self.precondition, problem, at)
         filled = problem.axis.filled
-        return {
+        start = {
             "direction": direction,
             "square": -slope,
             "fresh": filled(at.x, True),
             "change": filled(at.x, math.nan),
         }
+        return start if self.precondition is not None else start | no_scales(problem, at)
 
     def query(self, problem: Problem, at: Iterate, kept: State) -> Direction:
-        vector, dot = kept["direction"], inner_product(problem, at.x)
+        axis, vector, plain = problem.axis, kept["direction"], kept["fresh"]
+        dot, first = inner_product(problem, at.x), None
+        if "scales" in kept:
+            alone, vector = probe(problem, at, kept, vector)
+            first, plain = axis.where(alone, math.nan, -kept["change"]), plain | alone
         slope = dot(at.grad, vector)
-        first = problem.axis.ratio(-kept["change"], -slope, math.nan)
-        return Direction(vector, slope, dot(vector, vector) ** 0.5, first, kept["fresh"])
+        first = axis.ratio(-kept["change"] if first is None else first, -slope, math.nan)
+        return Direction(vector, slope, dot(vector, vector) ** 0.5, first, plain)
 
     def simpler(self, problem: Problem, at: Iterate, kept: State) -> tuple[State, Decision]:
         # a large last decrease may have predicted far too much
-        return self.begin(problem, at), problem.axis.no(kept["fresh"]) | (kept["change"] == kept["change"])
+        known = kept["change"] == kept["change"]
+        start, changed = self.begin(problem, at), problem.axis.no(kept["fresh"]) | known
+        if "scales" in kept:
+            start, changed = {**start, **without_scales(kept)}, changed | kept["scales"].any(axis=-1)
+        return start, changed
 
     def learn(
         self, problem: Problem, at: Iterate, new: Iterate, went: Direction, t: Scalar, kept: State
     ) -> tuple[State, Scalar | None]:
         axis, manifold, dot = problem.axis, problem.manifold, inner_product(problem, new.x)
         carry = carrier(problem, at, new)
-        # −P g⁺ and ⟨−P g⁺, g⁺⟩, then d⁺ = −P g⁺ + β d with d transported to the new point
-        descent, slope = steepest(self.precondition, problem, new)
         moved = axis.flatten(manifold.transport(at.x, new.x, axis.tree(manifold.shape)(went.vector)))
-        old = carry(at.grad)
+        old, length, memory = carry(at.grad), t * went.size, {}
+        # −P g⁺ and ⟨−P g⁺, g⁺⟩, then d⁺ = −P g⁺ + β d with d transported to the new point
+        if "scales" in kept:
+            s, y = axis.times(t, moved), new.grad - old
+            memory = with_pair(problem, new.x, (s, y), kept) if axis.any(dot(s, y) > 0) else without_pair(kept)
+            descent = -scale_of_entries(problem, memory, y.dtype) * new.grad
+            slope = dot(descent, new.grad)
+        else:
+            descent, slope = steepest(self.precondition, problem, new)
         products = Products(-slope, kept["square"], -dot(descent, old), dot(new.grad, moved), dot(old, moved))
         rise = products.slope - products.old_slope
         beta = BETAS[self.beta](axis, products)
@@ -297,9 +331,10 @@ class Conjugate(Descent):
         anew = (abs(products.new_old) >= self.restart * -slope) | (beta == 0)
         if manifold.bounded:
             anew = anew | _changed(problem, at, new)
+        if memory:  # a direction of some factors only is no conjugate one
+            anew = anew | kept["unknown"].any(axis=-1)
         turned = descent if axis.all(anew) else axis.where(anew, descent, descent + axis.times(beta, moved))
-        length = t * went.size
-        memory = {"direction": turned, "square": -slope, "fresh": anew, "change": t * went.slope}
+        memory |= {"direction": turned, "square": -slope, "fresh": anew, "change": t * went.slope}
         return memory, secant(t * rise, length * length)
 
 
@@ -320,7 +355,9 @@ class QuasiNewton(Descent):
     """The two-loop recursion of limited-memory BFGS: the descent of :class:`LBFGS`, with its options.
 
     At ``"step"`` the state holds the size of a step along the negative gradient: NaN at the start, where a known size
-    may take its place and spares an evaluation, and what the last pair suggests after every step.
+    may take its place and spares an evaluation, and what the last pair suggests after every step. On a product the
+    recursion begins with one scale per factor, Σ⟨s, y⟩/Σ⟨y, y⟩ over the last pairs of that factor. After the first
+    step, which changes most in the factors with large gradients, one step each goes along the others alone.
     """
 
     memory: int = 10
@@ -332,7 +369,8 @@ class QuasiNewton(Descent):
         check_precondition(name, self.precondition)
 
     def begin(self, problem: Problem, at: Iterate) -> State:
-        return {"pairs": (), "held": np.zeros(at.grad.shape, bool), "step": problem.axis.filled(at.x, math.nan)}
+        start = {"pairs": (), "held": np.zeros(at.grad.shape, bool), "step": problem.axis.filled(at.x, math.nan)}
+        return start if self.precondition is not None else start | no_scales(problem, at)
 
     def query(self, problem: Problem, at: Iterate, kept: State) -> Direction:
         axis, manifold, dot = problem.axis, problem.manifold, inner_product(problem, at.x)
@@ -340,15 +378,30 @@ class QuasiNewton(Descent):
         P = None
         if self.precondition is not None and "plain" not in kept:
             P = partial(preconditioned, self.precondition, problem, at)
-        vector = two_loop(-at.grad, pairs, dot, P)
+        vector = two_loop(-at.grad, pairs, dot, P, self._diagonal(problem, at, kept))
         if pairs:
             # pairs of earlier points are not tangent here
             vector = axis.flatten(manifold.project(at.x, axis.tree(manifold.shape)(vector)))
-        # the pairs have the unit of the inverse Hessian, so that a step of one is tried first
-        none = _without_pairs(axis, at, pairs)
-        known = axis.filled(at.x, math.nan) if kept["pairs"] else kept["step"]
-        first, plain = axis.where(none, known, 1.0), none if P is None else axis.filled(at.x, False)
+        # the pairs and the scales have the unit of the inverse Hessian, so that a step of one is tried first
+        none, unknown = _without_pairs(axis, at, pairs), axis.filled(at.x, math.nan)
+        first = axis.where(none, unknown if kept["pairs"] else kept["step"], 1.0)
+        plain = none
+        if P is not None:
+            plain = axis.filled(at.x, False)
+        elif "scales" in kept:
+            if axis.any(none):
+                scaled = none & kept["scales"].any(axis=-1)
+                first, plain = axis.where(scaled, 1.0, first), none & axis.no(scaled)
+            if kept["unknown"].any():
+                alone, vector = probe(problem, at, kept, vector)
+                first, plain = axis.where(alone, unknown, first), plain | alone
         return Direction(vector, dot(at.grad, vector), dot(vector, vector) ** 0.5, first, plain, (pairs, held))
+
+    def _diagonal(self, problem: Problem, at: Iterate, kept: State) -> Vector | None:
+        """Return the diagonal of the first matrix of the recursion, None where the last pair gives one scale."""
+        if "scales" not in kept or not kept["scales"].any():
+            return None
+        return scale_of_entries(problem, kept, at.grad.dtype)
 
     def simpler(self, problem: Problem, at: Iterate, kept: State) -> tuple[State, Decision]:
         axis, pairs = problem.axis, kept["pairs"]
@@ -357,7 +410,16 @@ class QuasiNewton(Descent):
             return {**kept, "plain": True}, axis.filled(at.x, True)
         none = axis.filled(at.x, math.inf), axis.filled(at.x, 1.0)
         empty = () if axis is ONE else tuple([(0 * s, 0 * y, *none) for s, y, *_ in pairs])
-        return {**kept, "pairs": empty, "step": axis.filled(at.x, math.nan)}, some
+        memory = {**kept, "pairs": empty, "step": axis.filled(at.x, math.nan)}
+        if "scales" not in kept:
+            return memory, some
+        # first without the pairs, then without the scales
+        scaled = kept["scales"].any(axis=-1)
+        memory |= {
+            "scales": np.where(np.asarray(some)[..., None], kept["scales"], 0.0),
+            "unknown": np.zeros_like(kept["unknown"]),
+        }
+        return memory, some | scaled
 
     def alone(self, kept: State) -> State:
         return {**kept, "pairs": tuple([pair for pair in kept["pairs"] if pair[2] < math.inf])}
@@ -373,7 +435,8 @@ class QuasiNewton(Descent):
         return ROWS.join(*padded)
 
     def inverse(self, problem: Problem, at: Iterate, kept: State) -> Callable[[Vector], Vector] | None:
-        return _InverseHessian(problem, at, kept["pairs"]) if kept["pairs"] else None
+        pairs, diagonal = kept["pairs"], self._diagonal(problem, at, kept)
+        return _InverseHessian(problem, at, pairs, diagonal) if pairs else None
 
     def learn(
         self, problem: Problem, at: Iterate, new: Iterate, went: Direction, t: Scalar, kept: State
@@ -383,12 +446,16 @@ class QuasiNewton(Descent):
         s, length = axis.times(t, went.vector), t * went.size
         if problem.manifold.metric != "embedded":
             pairs, curvature = _transported(problem, at, new, (*pairs, (s, -at.grad))[-self.memory :])
-            return {"pairs": pairs, "held": held, "step": _newest(axis, pairs, kept["step"])}, curvature
-        y, dot = new.grad - at.grad, inner_product(problem, at.x)
-        pair = secant_pair(s, y, dot, pairs)
-        curvature = secant(dot(s, y) if pair is None or axis is not ONE else pair[2], length * length)
-        pairs = pairs if pair is None else (*pairs, pair)[-self.memory :]
-        return {"pairs": pairs, "held": held, "step": _newest(axis, pairs, kept["step"])}, curvature
+            learnt = bool(pairs) and curvature is not None and axis.any(curvature > 0)
+        else:
+            y, dot = new.grad - at.grad, inner_product(problem, at.x)
+            pair = secant_pair(s, y, dot, pairs)
+            curvature = secant(dot(s, y) if pair is None or axis is not ONE else pair[2], length * length)
+            pairs, learnt = pairs if pair is None else (*pairs, pair)[-self.memory :], pair is not None
+        memory = {"pairs": pairs, "held": held, "step": _newest(axis, pairs, kept["step"])}
+        if "scales" in kept:
+            memory |= with_pair(problem, new.x, pairs[-1], kept) if learnt else without_pair(kept)
+        return memory, curvature
 
 
 class _InverseHessian(NamedTuple):
@@ -397,11 +464,13 @@ class _InverseHessian(NamedTuple):
     problem: Problem
     at: Iterate
     pairs: tuple[Pair, ...]
+    diagonal: Vector | None
 
     def __call__(self, v: Vector) -> Vector:
         problem, x, axis = self.problem, self.at.x, self.problem.axis
         tree = axis.tree(problem.manifold.shape)
-        return axis.flatten(problem.manifold.project(x, tree(two_loop(v, self.pairs, inner_product(problem, x)))))
+        product = two_loop(v, self.pairs, inner_product(problem, x), diagonal=self.diagonal)
+        return axis.flatten(problem.manifold.project(x, tree(product)))
 
 
 def _newest(axis: One | Rows, pairs: tuple[Pair, ...], before: Scalar) -> Scalar:
@@ -496,7 +565,13 @@ def secant_pair(s: Vector, y: Vector, dot: Dot, before: Sequence[Pair] = ()) -> 
     return (s, y, sy, sy / yy) if curved else None
 
 
-def two_loop(v: Vector, pairs: Sequence[Pair], dot: Dot, initial: Callable[[Vector], Vector] | None = None) -> Vector:
+def two_loop(
+    v: Vector,
+    pairs: Sequence[Pair],
+    dot: Dot,
+    initial: Callable[[Vector], Vector] | None = None,
+    diagonal: Vector | None = None,
+) -> Vector:
     """Multiply the inverse Hessian of L-BFGS by a vector, by the two-loop recursion.
 
     Parameters
@@ -510,6 +585,8 @@ def two_loop(v: Vector, pairs: Sequence[Pair], dot: Dot, initial: Callable[[Vect
     initial : callable, optional
         Product with the matrix that the recursion begins with, up to a factor; the identity by default, and where
         ⟨y, initial(y)⟩ of the last pair is not positive. The factor is ⟨s, y⟩/⟨y, initial(y)⟩.
+    diagonal : ndarray of the shape of `v`, optional
+        Diagonal of the matrix that the recursion begins with, in place of `initial` and of its factor.
 
     Returns
     -------
@@ -535,7 +612,7 @@ def two_loop(v: Vector, pairs: Sequence[Pair], dot: Dot, initial: Callable[[Vect
     [-1.0, -3.0]
     """
     if not pairs:
-        return v.copy() if initial is None else initial(v)
+        return initial(v) if initial is not None else v.copy() if diagonal is None else diagonal * v
     axis = axis_of(v)
     axpy, q, n = axis.axpy_of(v), v.copy(), v.size
     alphas = []
@@ -550,7 +627,7 @@ def two_loop(v: Vector, pairs: Sequence[Pair], dot: Dot, initial: Callable[[Vect
     if initial is not None and axis.all(curved > 0):
         q = axis.times(sy / curved, initial(q))
     else:
-        q = axis.times(scale, q)
+        q = axis.times(scale, q) if diagonal is None else diagonal * q
     # and back: q ← q + (αᵢ − ⟨yᵢ, q⟩/⟨sᵢ, yᵢ⟩) sᵢ
     for s, y, sy, _ in pairs:
         axpy(s, q, n, alphas.pop() - dot(y, q) / sy)

@@ -122,8 +122,8 @@ class LineSearch(Solver):
         first, axis = went.first, problem.axis
         unknown = first != first
         if unknown is not False and axis.any(unknown):
-            along = None if self.descent.precondition is None else axis.take(unknown, went.vector)
-            step = first_step(*axis.take(unknown, problem, at), retraction=self.retraction, direction=along)
+            problems, iterates, along = axis.take(unknown, problem, at, went.vector)
+            step = first_step(problems, iterates, self.retraction, along)
             first = axis.put(first, unknown, step)
         line = Line(problem, at, went.vector, went.slope, self.retraction)
         return self.search.find(line, first, unknown, kept)

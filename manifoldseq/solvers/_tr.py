@@ -14,13 +14,15 @@ from .._result import Measures, Point, Status
 from ..linalg import AXPY, flatten, freeze, unflattener
 from ..manifolds import Manifold
 from ._base import Solver, one_of, positive_numbers, whole_numbers
+from ._factor_scales import no_scales, probe, scale_of_entries, with_pair, without_pair
 from ._hessian import Product, hessian_product
 from ._iterates import Dot, Iterate, State, evaluate, inner_product, retracted, secant, try_point
+from ._precondition import Precondition, check_precondition, preconditioned
 from ._saddle import leave_saddle, stationary
 
 
 def _state_at(state: State, at: Iterate) -> State:
-    return {**state, **at._asdict(), "reference": max(state["reference"], at.grad_norm)}
+    return {**state, **at._asdict(), "reference": None}
 
 
 ACCEPT = 0.1
@@ -42,22 +44,29 @@ class TR(Solver):
         transported back (each is one evaluation); "auto" takes the first where the objective has it
         and the manifold has a ``hessian``.
     radius : float, optional
-        First radius; √dim / 8 by default.
+        First radius; by default √dim / 8, with a preconditioner and on products the length of the preconditioned
+        gradient.
     max_radius : float
         The radius doubles up to this while the model is good.
     max_inner : int, optional
         Hessian products per step; the dimension by default, and not fewer than 10.
     kappa, theta : float
         A step's path ends where the residual is below ``min(kappa, (grad_norm / first grad_norm)**theta)`` times its
-        first: convergence is of order ``1 + theta``, but a tight end is wasted where the Hessian is singular.
+        first, in the norm of the preconditioner: convergence is of order ``1 + theta``, but a tight end is wasted where
+        the Hessian is singular.
     retraction : str, optional
         A kind that the manifold knows; its default otherwise.
+    precondition : callable, optional
+        As in :class:`LBFGS`: an approximation of the inverse Hessian, for the conjugate gradients of a step. The ball
+        is one in the norm of its inverse.
 
     Notes
     -----
     Metrics that are not embedded are asked through ``inner``. Where the manifold is bounded, the path lies in the free
     coordinates, the step is clipped by the retraction, and the model is taken at the clipped step (for one more product
-    where clipping or curvature changed it). Two vectors are kept per Hessian product of a step.
+    where clipping or curvature changed it). On a product without a preconditioner every factor has a scale, learnt from
+    the Hessian products; a start costs one product more, and one more per factor with a small gradient. Two vectors are
+    kept per Hessian product of a step.
 
     References
     ----------
@@ -79,10 +88,12 @@ class TR(Solver):
     kappa: float = 0.1
     theta: float = 0.5
     retraction: str | None = None
+    precondition: Precondition | None = None
     curvature: ClassVar[bool] = True
     frames: ClassVar[bool] = True  # type: ignore[misc]
 
     def __post_init__(self) -> None:
+        check_precondition("TR", self.precondition)
         one_of("TR", ("auto", "exact", "finite-difference"), hessian=self.hessian)
         if self.max_inner is not None:
             whole_numbers("TR", max_inner=self.max_inner)
@@ -110,9 +121,17 @@ class TR(Solver):
             )
         at = evaluate(problem, point)
         radius = problem.manifold.dim**0.5 / 8 if self.radius is None else self.radius
-        return {**at._asdict(), "radius": min(radius, self.max_radius), "reference": at.grad_norm}, at.measures(
-            problem.manifold
-        )
+        state: State = {**at._asdict(), "radius": min(radius, self.max_radius), "reference": None}
+        if self.precondition is None:
+            state |= self._scales(problem, at)
+        P, dot = self._preconditioner(problem, at, state), inner_product(problem, at.x)
+        if P is not None:
+            # in the norm of the inverse of P, along the first direction P g: of the given length, or the whole of P g
+            z = P(at.grad)
+            square, length = dot(at.grad, z), dot(z, z) ** 0.5
+            if square > 0:
+                state["radius"] = square**0.5 * (1.0 if self.radius is None else state["radius"] / length)
+        return state, at.measures(problem.manifold)
 
     def step(self, problem: Problem, state: State) -> tuple[State, Measures]:
         """Minimize the model in the ball; shorten the step until the objective decreases."""
@@ -122,12 +141,18 @@ class TR(Solver):
         if stationary(at):
             return leave_saddle(problem, state, at, self.retraction, partial(_state_at, state))
         product, error = hessian_product(problem, at, self.hessian, self.retraction)
-        path = _Path(at.grad, product, dot, self._goal(at, error, state["reference"]), self._most(manifold))
+        P = self._preconditioner(problem, at, state)
+        path = _Path(at.grad, product, P, dot, self._most(manifold))
+        size = path.squared**0.5
+        state = {**state, "reference": state["reference"] or size}
+        # the gradient is known to within its rounding error
+        error = max(error, float(np.finfo(at.grad.dtype).eps) * at.egrad_norm / at.grad_norm)
+        path.end = (self._goal(size / state["reference"], error) * size) ** 2
         slack = 50 * float(np.finfo(at.grad.dtype).eps) * abs(at.fun)
         radius: float = state["radius"]
         for _ in range(SHRINKINGS):
-            s, curved, on_boundary = path.within(radius)
-            length = dot(s, s) ** 0.5
+            s, curved, size, on_boundary = path.within(radius)
+            straight = s
             x = freeze(retracted(problem, at.x, tree(s), self.retraction))
             if manifold.bounded:
                 s, curved = _as_moved(problem, at, x, s, curved, product)
@@ -141,17 +166,58 @@ class TR(Solver):
                 ratio = (at.fun - new.fun + rounding) / (predicted + rounding) if finite else -math.inf
                 if ratio > ACCEPT:
                     if ratio > 0.75 and on_boundary:
-                        radius = min(2 * radius, self.max_radius)
+                        radius = min(2 * radius, self.max_radius * size / dot(s, s) ** 0.5)
                     elif ratio < 0.25:
-                        radius = 0.25 * length
-                    state = {**new._asdict(), "radius": radius, "reference": state["reference"]}
-                    return state, new.measures(manifold, length, secant(dot(s, curved), length * length))
-            radius = 0.25 * min(radius, length)
+                        radius = 0.25 * size
+                    square, state = dot(s, s), {**state, "radius": radius}
+                    state |= self._learnt(problem, at, path, straight, size, state)
+                    return {**state, **new._asdict()}, new.measures(
+                        manifold, square**0.5, secant(dot(s, curved), square)
+                    )
+            radius = 0.25 * min(radius, size)
         return state, at.measures(manifold, status=Status.NO_DECREASE)
 
-    def _goal(self, at: Iterate, error: float, reference: float) -> float:
-        """Return the share of the residual at which a path may end."""
-        return max(min(self.kappa, (at.grad_norm / reference) ** self.theta), 10 * error)
+    def _scales(self, problem: Problem, at: Iterate) -> State:
+        """Return the scales of the factors at a start: one Hessian product, and more where gradients are small."""
+        kept = no_scales(problem, at)
+        if not kept or stationary(at) or not math.isfinite(at.grad_norm):
+            return kept
+        product, dot = hessian_product(problem, at, self.hessian, self.retraction)[0], inner_product(problem, at.x)
+        v = at.grad
+        for _ in range(kept["unknown"].size):
+            image = product(v)
+            if not dot(v, image) > 0:
+                break
+            kept = with_pair(problem, at.x, (v, image), kept)
+            alone, v = probe(problem, at, kept, v)
+            if not alone:
+                break
+        return without_pair(kept)
+
+    def _preconditioner(self, problem: Problem, at: Iterate, state: State) -> Product | None:
+        if self.precondition is not None:
+            return partial(preconditioned, self.precondition, problem, at)
+        if "scales" not in state or not state["scales"].any():
+            return None
+        return partial(np.multiply, scale_of_entries(problem, state, at.grad.dtype))
+
+    def _learnt(self, problem: Problem, at: Iterate, path: _Path, s: np.ndarray, size: float, state: State) -> State:
+        """Return the scales after a step s, and the radius in their norm; in the old one s has the length `size`."""
+        if "scales" not in state:
+            return {}
+        kept, dot = state, inner_product(problem, at.x)
+        for piece in path.pieces[-10:]:
+            if piece.alpha < math.inf:
+                kept = {**kept, **with_pair(problem, at.x, (piece.direction, piece.curved), kept)}
+        scales = {"scales": kept["scales"], "unknown": kept["unknown"]}
+        if not scales["scales"].any():
+            return scales
+        length = dot(s, s / scale_of_entries(problem, kept, s.dtype)) ** 0.5
+        return {**scales, "radius": state["radius"] * length / size}
+
+    def _goal(self, share: float, error: float) -> float:
+        """Return the share of the residual at which a path may end, where the gradient has this share of its first."""
+        return max(min(self.kappa, share**self.theta), 10 * error)
 
     def _most(self, manifold: Manifold) -> int:
         return max(manifold.dim, 10) if self.max_inner is None else self.max_inner
@@ -161,7 +227,7 @@ class _Piece(NamedTuple):
     """A straight piece of the conjugate-gradient path.
 
     Its direction d, the Hessian times it, how far it is followed (inf: no minimum), and of its start s the inner
-    products ⟨d, d⟩, ⟨s, d⟩ and ⟨s, s⟩.
+    products ⟨d, d⟩, ⟨s, d⟩ and ⟨s, s⟩ in the norm of the inverse of the preconditioner.
     """
 
     direction: np.ndarray
@@ -185,15 +251,20 @@ class _Path:
     A shorter step costs no product.
     """
 
-    def __init__(self, grad: np.ndarray, product: Product, dot: Dot, goal: float, most: int) -> None:
-        self.product, self.dot, self.most = product, dot, most
+    def __init__(self, grad: np.ndarray, product: Product, P: Product | None, dot: Dot, most: int) -> None:
+        self.product, self.P, self.dot, self.most = product, P, dot, most
         self.residual = grad.copy()  # g + H s
-        self.squared = dot(grad, grad)
-        self.end = goal * goal * self.squared
+        self.z = grad if P is None else P(grad)
+        self.squared = dot(grad, self.z)
+        if not self.squared > 0 and P is not None:
+            self.P, self.z, self.squared = None, grad, dot(grad, grad)
+        self.end = 0.0
         self.pieces: list[_Piece] = []
 
-    def within(self, radius: float) -> tuple[np.ndarray, np.ndarray, bool]:
-        """Return the last point of the path inside the radius, the Hessian times it, and whether the ball ended it."""
+    def within(self, radius: float) -> tuple[np.ndarray, np.ndarray, float, bool]:
+        """Return the last point of the path inside the radius, the Hessian times it, its length, and whether the ball
+        ended the path."""
+        size = 0.0
         s, curved = np.zeros_like(self.residual), np.zeros_like(self.residual)
         axpy, n = AXPY[s.dtype], s.size
         for k in range(self.most):
@@ -204,28 +275,31 @@ class _Path:
             tau = min(piece.alpha, reach)
             axpy(piece.direction, s, n, tau)
             axpy(piece.curved, curved, n, tau)
+            size = max(piece.ss + tau * (2 * piece.sd + tau * piece.dd), 0.0) ** 0.5
             if piece.alpha >= reach:
-                return s, curved, True
-        return s, curved, False
+                return s, curved, size, True
+        return s, curved, size, False
 
     def next(self) -> _Piece | None:
         """Add the next piece, None at the end of the path."""
         dot, residual = self.dot, self.residual
         axpy, n = AXPY[residual.dtype], residual.size
         if not self.pieces:
-            direction, dd, sd, ss = -residual, self.squared, 0.0, 0.0
+            direction, dd, sd, ss = -self.z, self.squared, 0.0, 0.0
         else:
-            # d ← β d − r with β = ‖r⁺‖²/‖r‖²; r is orthogonal to s and d, which gives the inner products
+            # d ← β d − z with z = P r and β = ⟨r⁺, z⁺⟩/⟨r, z⟩; r is orthogonal to s and d, which gives the products of
+            # directions in the norm of the inverse of P
             last = self.pieces[-1]
             if last.alpha == math.inf:
                 return None
             axpy(last.curved, residual, n, last.alpha)
-            before, self.squared = self.squared, dot(residual, residual)
-            if self.squared <= self.end:
+            self.z = residual if self.P is None else self.P(residual)
+            before, self.squared = self.squared, dot(residual, self.z)
+            if not self.squared > self.end:
                 return None
             beta = self.squared / before
             direction = residual.dtype.type(beta) * last.direction
-            axpy(residual, direction, n, -1.0)
+            axpy(self.z, direction, n, -1.0)
             dd, sd = self.squared + beta * beta * last.dd, beta * (last.sd + last.alpha * last.dd)
             ss = last.ss + last.alpha * (2 * last.sd + last.alpha * last.dd)
         curved = self.product(direction)
