@@ -94,6 +94,8 @@ def check_choice(name: str, value: Any, choices: Sequence[Any], others: str = ""
     ...
     ValueError: init='best' is not known: choose 'random', 'spread' or an array of labels
     """
+    if type(value) is str and value in choices:  # nearly always
+        return
     same = isinstance(value, str | Integral) and not isinstance(value, bool)
     if not any(value is choice or (same and value == choice) for choice in choices):
         *known, last = [*map(repr, choices), *([others] if others else [])]

@@ -27,6 +27,7 @@ Step = Callable[[State], tuple[State, Measures]]
 SEVERAL_THREADS = 500_000
 """Entries of a point from which several BLAS threads may pay: `python -m benchmarks.engine threads`."""
 
+_FLOAT64 = np.dtype(np.float64)
 _COLUMNS = ("nit", "time", "fun", "grad_norm", "feasibility", "nfev")
 _NUMBERS = (
     *("fun", "grad_norm", "feasibility", "step_size", "egrad_norm"),
@@ -166,7 +167,7 @@ class _Loop:
         first = Measures(fun=math.nan) if measures is None else measures
         if measures is not None and not _finite(measures):
             first = dataclasses.replace(first, status=Status.NON_FINITE)
-        so_far = RunSoFar((first,), eps=_eps(state))
+        so_far = RunSoFar((first,), evaluations=first.evaluations, eps=_eps(state))
         loop = cls(state, so_far, store, observers)
         loop.record()
         return loop
@@ -377,8 +378,7 @@ def _point(state: State) -> Any:
 
 def _eps(state: State) -> float:
     point = _point(state)
-    single = point is not None and dtype_of(point) == np.float32
-    return EPS[np.dtype(np.float32 if single else np.float64)]
+    return EPS[_FLOAT64] if point is None else EPS.get(dtype_of(point), EPS[_FLOAT64])
 
 
 def _finite(measures: Measures) -> bool:

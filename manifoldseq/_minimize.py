@@ -13,12 +13,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
+from ._copies import with_parts
 from ._iterate import confirmed, is_small
 from ._observers import Observer
 from ._problem import Problem
 from ._quoted import quoted
 from ._result import FEASIBLE, Evaluations, Measures, NotConverged, Point, Result, Run, Status
-from ._start import drawn_from, searched, start_points
+from ._start import drawn_from, searched, start_points, violation
 from ._stopping import MaxIterations, PredictedDecrease, RunSoFar, Stop, StoppingRule, look_ahead, stopping_rule
 from .estimators import marked, seed_fingerprint
 from .estimators._starts import best_start
@@ -152,7 +153,7 @@ def minimize(
             ) from None
         raise
     called = name if isinstance(name, str) else type(algorithm).__name__
-    drawn = seed_fingerprint(seed)
+    drawn = "" if checkpoint is None else seed_fingerprint(seed)  # before anything is drawn
     rng = drawn_from(seed)
     reference = x0.reference or 0.0 if isinstance(x0, Result) else 0.0
     rule = _Referred(asked, reference)
@@ -177,15 +178,15 @@ def minimize(
     def run(start: tuple[Point, int | None, Solver, Checkpoint | None], observers: Sequence[Observer]) -> Result:
         point, component, solver, where = start
         with one_blas_thread() if is_small({"x": point}) else nullcontext():
-            return _single(problem, point, solver, rule, observers, where, resume, component)
+            return _single(problem, point, solver, called, rule, observers, where, resume, component)
 
     def rank(result: Result) -> tuple[Any, ...]:
         return result.status is Status.NON_FINITE, max(result.feasibility, FEASIBLE), result.fun
 
     best, results = best_start(run, tasks, with_callback(observers, callback), rank)
-    total = {key: sum(getattr(r, key) for r in results) for key in ("nfev", "njev", "nhev", "time")}
-    note = " ".join(filter(None, [best.note, searched(problem.manifold, best.x, best.component)]))
-    best = dataclasses.replace(best, solver=called, note=note, **total)
+    if len(results) > 1:
+        total = {key: sum(getattr(r, key) for r in results) for key in ("nfev", "njev", "nhev", "time")}
+        best = with_parts(best, **total)
     if raise_on_failure and not best.success:
         raise NotConverged(best)
     return best
@@ -282,6 +283,7 @@ def _single(
     problem: Problem[Point],
     point: Point,
     solver: Solver,
+    called: str,
     stop: _Referred,
     observers: Sequence[Observer],
     checkpoint: Checkpoint | None,
@@ -289,7 +291,7 @@ def _single(
     component: int | None,
 ) -> Result[Point]:
     counter, aside = Counter(), Counter()
-    counted = dataclasses.replace(
+    counted = with_parts(
         problem,
         manifold=_manifold(problem, solver),
         objective=counter.wrap(problem.objective),
@@ -307,7 +309,8 @@ def _single(
         state, measures = solver.init(counted, point)
         if keep_best:
             state = {**state, "best": None, "seen": measures.kept()}
-        return state, measures.with_evaluations(counter.take())
+        measures.evaluations = counter.take()
+        return state, measures
 
     def step(state: Any) -> tuple[Any, Measures]:
         new, measures = solver.step(counted, state)
@@ -339,14 +342,15 @@ def _single(
         run = confirmed(step, start, None, look, verify, stop, observers, checkpoint, resume, solver.trusted)
     except Exception as error:
         if isinstance(until := getattr(error, "run", None), Run):
-            error.result = _result(problem, until, _final(until, keep_best), component, stop)  # type: ignore[attr-defined]
+            final = _final(until, keep_best)
+            error.result = _result(problem, called, until, final, component, stop)  # type: ignore[attr-defined]
             error.add_note(f"raised in iteration {until.nit + 1}; .result of this exception has the best point before")
         raise
     if solver.deterministic:
         final = _final(run, keep_best)
     else:
         run, final = _on_all_data(counted, solver, run, stop, counter)
-    return _result(problem, run, final, component, stop)
+    return _result(problem, called, run, final, component, stop)
 
 
 def _final(run: Run, kept_best: bool) -> Mapping[str, Any]:
@@ -412,7 +416,9 @@ def _rank(fun: float, feasibility: float | None) -> float:
     return fun if feasibility is None else max(feasibility, FEASIBLE)
 
 
-def _result(problem: Problem, run: Run, final: Mapping[str, Any], component: int | None, stop: _Referred) -> Result:
+def _result(
+    problem: Problem, called: str, run: Run, final: Mapping[str, Any], component: int | None, stop: _Referred
+) -> Result:
     counts: Evaluations = run.measures.evaluations
     x, feasibility = _cleaned(problem.manifold, final["x"])
     met = (final["feasibility"] or 0.0) <= FEASIBLE  # by the returned point, if not by the last
@@ -430,11 +436,12 @@ def _result(problem: Problem, run: Run, final: Mapping[str, Any], component: int
         time=run.time,
         feasibility=max(feasibility, final["feasibility"] or 0.0),
         complementarity=final["complementarity"],
-        note=_note(run, final),
+        note=" ".join(filter(None, [_note(run, final), searched(problem.manifold, x, component)])),
+        solver=called,
         history=run.history,
         multipliers=multipliers and {name: np.array(values) for name, values in multipliers.items()},
         component=component,
-        reference=max(first, stop.reference) if np.isfinite(first) else stop.reference,
+        reference=max(first, stop.reference) if math.isfinite(first) else stop.reference,
     )
 
 
@@ -454,11 +461,11 @@ def _note(run: Run, final: Mapping[str, Any]) -> str:
 
 def _cleaned(manifold: Manifold[Point], x: Point) -> tuple[Point, float]:
     """Return a point and its violation, both after a last projection where that helps a point that has drifted."""
-    off = float(np.max(manifold.feasibility(x)))
+    off = violation(manifold, x)
     if off <= (CLEAN if dtype_of(x) == np.float64 else CLEAN_SINGLE):
         return x, off
     nearest = manifold.nearest(x)
-    after = float(np.max(manifold.feasibility(nearest)))
+    after = violation(manifold, nearest)
     return (nearest, after) if after < off else (x, off)
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable, Sequence
 from typing import Any, cast
 
@@ -11,7 +10,7 @@ import numpy as np
 from ._problem import Problem
 from ._quoted import quoted
 from ._result import Point, Result
-from .linalg import dtype_of, leaves, shapes, tree_map
+from .linalg import EPS, dtype_of, leaves, shapes, tree_map
 from .manifolds import Manifold, Orthogonal, Stiefel
 from .storage._real import check_unmasked
 
@@ -37,10 +36,14 @@ def generator(seed: int | np.random.Generator | None) -> np.random.Generator:
 
 def drawn_from(seed: int | np.random.Generator | None) -> Callable[[], np.random.Generator]:
     """Return what gives the generator of a seed; it is made when something is drawn."""
-    if seed is None or (type(seed) is int and seed >= 0):
-        return functools.cache(lambda: generator(seed))
-    rng = generator(seed)
-    return lambda: rng
+    one = [] if seed is None or (type(seed) is int and seed >= 0) else [generator(seed)]
+
+    def rng() -> np.random.Generator:
+        if not one:
+            one.append(generator(seed))
+        return one[0]
+
+    return rng
 
 
 def start_points(
@@ -94,7 +97,7 @@ def searched(manifold: Manifold[Point], x: Point, component: int | None) -> str:
         return (
             f"Only the component of the start was searched, of {n} connected components: compare starts in the others."
         )
-    here = next((i for i in range(n) if all(map(np.array_equal, leaves(manifold.to_component(x, i)), leaves(x)))), None)
+    here = next((i for i in range(n) if all(map(_same, leaves(manifold.to_component(x, i)), leaves(x)))), None)
     if here is None or n > 2:
         return (
             f"Only the component of the start was searched, of {n} connected components: components='all' searches all."
@@ -104,6 +107,10 @@ def searched(manifold: Manifold[Point], x: Point, component: int | None) -> str:
         f"Only the connected component {here}{named[here]} of the start was searched: components='all' searches "
         f"component {there}{named[there]} too."
     )
+
+
+def _same(a: np.ndarray, b: np.ndarray) -> bool:
+    return a is b or np.array_equal(a, b)
 
 
 def start_point(problem: Problem[Point], x0: Any, rng: np.random.Generator | None, project: bool = False) -> Point:
@@ -127,16 +134,22 @@ def start_point(problem: Problem[Point], x0: Any, rng: np.random.Generator | Non
 def on_manifold(manifold: Manifold[Point], point: Point, project: bool) -> Point:
     """Return a start, or a batch of them, on the manifold; or raise an error that says how far off it is."""
     for leaf in leaves(point):
-        if not np.all(np.isfinite(leaf)):
+        if not np.isfinite(leaf).all():
             raise ValueError("x0 has NaN or infinite entries: start from a finite point")
-    off = np.asarray(manifold.feasibility(point))
-    worst = float(off.max())
-    if not project and worst > max(OFF_MANIFOLD, 100 * float(np.finfo(dtype_of(point)).eps)):
+    worst = violation(manifold, point)
+    if not project and worst > OFF_MANIFOLD and worst > 100 * EPS[dtype_of(point)]:
+        off = np.asarray(manifold.feasibility(point))
         row = f"[{int(off.argmax())}]" if off.ndim else ""
         raise ValueError(
             f"x0{row} is off {manifold!r} by {worst:.2g}: start from manifold.nearest(x0), as project=True does"
         )
     return manifold.nearest(point) if worst > 1e-14 else point
+
+
+def violation(manifold: Manifold, point: Point) -> float:
+    """Return how far a point, or the worst of a batch, is off the manifold."""
+    off = manifold.feasibility(point)
+    return off if type(off) is float else float(np.max(off))
 
 
 def as_point(x0: Any) -> Any:

@@ -292,32 +292,30 @@ class RowRun:
         if some.size > FEW:
             some = np.union1d(np.flatnonzero(stationary(Iterate.of(rows["solver"]))), self.astray(rows))
         state = self.parted(state, trials, some)
-        ends = [self.ends(counted(), one, trials) for one in state["alone"]]
-        state = counted()
-        if any(ends):
+        alone = [self.asked_alone(counted(), one, trials) for one in state["alone"]]
+        state = {**counted(), "alone": tuple([one for one, end in alone if end is None])}
+        if len(state["alone"]) < len(alone):
             status = state["status"].copy()
-            for one, end in zip(state["alone"], ends, strict=True):
+            for one, end in alone:
                 status[one["which"]] = end.name if end else ""
-            solved = [one for one, end in zip(state["alone"], ends, strict=True) if end and end.success]
-            state = self.kept(state, False, ROWS.take(np.zeros(0, int), rows), solved)
-            left = tuple(one for one, end in zip(state["alone"], ends, strict=True) if end is None)
-            state = {**state, "status": status, "alone": left}
+            solved = [one for one, end in alone if end and end.success]
+            state = {**self.kept(state, False, ROWS.take(np.zeros(0, int), rows), solved), "status": status}
         return state, self.whole(state, step_size, float(trials.sum()))
 
     def asked(self, so_far: RunSoFar) -> tuple[Status | None, RunSoFar]:
         """Return the status that the rule or the last step gives, and the run."""
         return self.rule.check(so_far) or so_far.current.status, so_far
 
-    def ends(self, state: State, one: State, trials: np.ndarray) -> Status | None:
-        """Return why a problem that goes on alone ends, or None."""
+    def asked_alone(self, state: State, one: State, trials: np.ndarray) -> tuple[State, Status | None]:
+        """Return a problem that goes on alone, with what a confirmation has measured, and why it ends or None."""
         part = {"which": np.array([one["which"]]), "recent": one["recent"][None], "failed": [False]}
         so_far = self.so_far(state, part, 0)
         so_far.current.status = Status[one["status"]] if one["status"] else None
         if not np.isfinite(one["recent"][-1, :2]).all():
-            return Status.NON_FINITE
+            return one, Status.NON_FINITE
         status, _ = self.asked(so_far)
         if status is None:
-            return None
+            return one, None
         problem, solver, spent = self.problem_of(one["which"], trials), one["solver"], trials[one["which"]]
 
         def confirm(so_far: RunSoFar) -> Measures:
@@ -327,7 +325,9 @@ class RowRun:
         def verify(now: Measures) -> Measures:
             return replace(now, unclaimed_slope=self.single.unclaimed_slope(problem, solver, now))
 
-        return concluded(self.rule, so_far, status, confirm if self.rule.looks_ahead else None, verify)[0]
+        status, so_far = concluded(self.rule, so_far, status, confirm if self.rule.looks_ahead else None, verify)
+        recent = np.concatenate([one["recent"][:-1], _Now.of(so_far.current)[None]])
+        return {**one, "recent": recent}, status
 
     def judged(self, state: State, part: State, trials: np.ndarray) -> list[Status | None]:
         """Return why the rows of a part end, or None, after they have been measured again; their measures are kept."""

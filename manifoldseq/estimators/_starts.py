@@ -116,6 +116,9 @@ def best_start(
     An outcome is a dataclass with a `status`; that of the best is INTERRUPTED if Ctrl-C ended or left out any start.
     """
     starts = list(starts)
+    if len(starts) == 1:  # it runs here and now, whatever the executor is
+        outcome = run(starts[0], observers)
+        return outcome, [outcome]
     job = _Starts(run)
     try:
         found = map_observed(job, enumerate(starts), observers)

@@ -22,8 +22,8 @@ class _Pool(NamedTuple):
 
 
 _lock = ForkSafeLock()
-_depth = 0
-_of_thread = threading.local()  # its own part of the depth: a forked child has no other thread
+_inside = 0  # threads that are inside a block
+_of_thread = threading.local()  # how deep it is inside blocks
 _limited: list[tuple[_Pool, int]] = []  # what the outermost block limited, and the numbers before
 
 
@@ -72,25 +72,28 @@ class _OneThread(ContextDecorator):
     """The block of :func:`one_blas_thread`, entered as often as one likes."""
 
     def __enter__(self) -> None:
-        global _depth, _limited
-        with _lock:
-            if _depth == 0 and not _limited:
-                _limited = [(pool, number) for pool in _pools() if (number := pool.read()) > 1]
-                for pool, _ in _limited:
-                    pool.write(1)
-            _depth += 1
-            _of_thread.depth = getattr(_of_thread, "depth", 0) + 1
+        global _inside, _limited
+        depth = getattr(_of_thread, "depth", 0)
+        if depth == 0:
+            with _lock:
+                if _inside == 0 and not _limited:
+                    _limited = [(pool, number) for pool in _pools() if (number := pool.read()) > 1]
+                    for pool, _ in _limited:
+                        pool.write(1)
+                _inside += 1
+        _of_thread.depth = depth + 1
 
     def __exit__(self, *exception: object) -> None:
-        global _depth, _limited
-        with _lock:
-            _depth -= 1
-            _of_thread.depth -= 1
-            if _depth == 0:
-                for pool, number in _limited:
-                    if pool.read() == 1:
-                        pool.write(number)
-                _limited = []
+        global _inside, _limited
+        _of_thread.depth -= 1
+        if _of_thread.depth == 0:
+            with _lock:
+                _inside -= 1
+                if _inside == 0:
+                    for pool, number in _limited:
+                        if pool.read() == 1:
+                            pool.write(number)
+                    _limited = []
 
 
 def one_blas_thread() -> _OneThread:
@@ -115,9 +118,9 @@ _ONE = _OneThread()
 
 
 def _in_child() -> None:
-    """Count the blocks of the thread that forked only; the limit that others left is lifted by the next block's end."""
-    global _depth
-    _depth = getattr(_of_thread, "depth", 0)
+    """Count the thread that forked only; the limit that others left is lifted by the next block's end."""
+    global _inside
+    _inside = int(getattr(_of_thread, "depth", 0) > 0)
 
 
 if hasattr(os, "register_at_fork"):

@@ -309,7 +309,9 @@ def get_rule(name: str, *, estimator: str, parameter: str, also: Sequence[str] =
 
 def _made(record: KernelSpec | SolverSpec, options: Mapping[str, Any]) -> Any:
     """Call the factory of a resolved record; an unknown option raises an error."""
-    known = signature(record.factory).parameters if options else {}
+    if not options:
+        return record.factory()
+    known = signature(record.factory).parameters
     if not any(parameter.kind is parameter.VAR_KEYWORD for parameter in known.values()):
         for name in options:
             if name not in known:

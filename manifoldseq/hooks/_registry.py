@@ -149,7 +149,7 @@ class Registry:
             If two third parties give it, and nothing that comes before them; the error message names both.
         """
         found = self._with_name(kind, name)
-        chosen = first_origin(found)
+        chosen = found if len(found) == 1 else first_origin(found)
         if len(chosen) == 1:
             if chosen[0][0].origin is Origin.SESSION and len(found) > 1:
                 self._say(chosen[0][1], [plugin for plugin, _ in found if plugin is not chosen[0][0]])

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import dataclasses
 from typing import Any
 
 import numpy as np
 
+from .._copies import with_parts
 from .._result import Evaluations, Tree
 from ..linalg import freeze
 from ._objective import FiniteTerms, Objective, number
@@ -66,7 +66,7 @@ class Counter:
             return _like(objective.hessian_product(freeze(x), u), x, "Hessian product")  # type: ignore[misc]
 
         terms = objective.terms
-        return dataclasses.replace(
+        return with_parts(
             objective,
             value=value,
             value_and_gradient=value_and_gradient if fused else None,

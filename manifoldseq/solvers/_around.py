@@ -50,8 +50,16 @@ class _Around(Solver):
     solver: Solver
 
     def __post_init__(self) -> None:
-        for name in ("needs", "constraints", "deterministic", "whole_pass", "resumable", "curvature", "trusted"):
-            object.__setattr__(self, name, getattr(self.solver, name))
+        within = self.solver
+        vars(self).update(
+            needs=within.needs,
+            constraints=within.constraints,
+            deterministic=within.deterministic,
+            whole_pass=within.whole_pass,
+            resumable=within.resumable,
+            curvature=within.curvature,
+            trusted=within.trusted,
+        )
 
     @property
     def monotone(self) -> bool:

@@ -117,9 +117,10 @@ class Line:
         """Return the evaluation at `t`; of a step that is too long for the manifold, infinity, without one."""
         problem, at, axis = self.problem, self.at, self.axis
         if self.longest is not _ANY and not axis.all(t <= self.longest):
-            short = t <= self.longest
-            new = self.go(axis.least(t, self.longest)) if axis.any(short) else at
-            return new._replace(fun=axis.where(short, new.fun, math.inf))
+            short, refused = t <= self.longest, at._replace(fun=axis.filled(at.x, math.inf))
+            if not axis.any(short):
+                return refused
+            return axis.put(refused, short, self.take(short).go(axis.take(short, t)))
         return try_point(
             problem, at, freeze(retracted(problem, at.x, self._tree(axis.times(t, self.direction)), self.retraction))
         )

@@ -21,6 +21,7 @@ from manifoldseq.manifolds import (
     CanonicalLDS,
     Euclidean,
     Frozen,
+    Hyperbolic,
     Manifold,
     Oblique,
     Orthogonal,
@@ -124,17 +125,24 @@ GEOMETRIES: dict[str, Manifold] = {
     "spd": SymmetricPositiveDefinite(3),
     "positive": Product(Positive(3), Stiefel(4, 2)),
     "canonical": Stiefel(5, 2, metric="canonical"),
+    "hyperbolic": Hyperbolic(3),
 }
 
 
+def far(manifold: Manifold, n: int) -> tuple[ms.Problem, Any]:
+    """Return the problems of the nearest points to random ones, and starts."""
+    rng = np.random.default_rng(0)
+    points = [[manifold.random_point(rng) for _ in range(n)] for _ in range(2)]
+    targets, x0 = (tree_map(lambda *rows: np.stack(rows), *some) for some in points)
+    return ms.Problem(manifold, nearest_points(targets)), x0
+
+
 @pytest.mark.parametrize(("solver", "options"), SETTINGS, ids=lambda value: str(value)[:30])
-@pytest.mark.parametrize("name", ["nested", "stiefel", "positive", "spd"])
+@pytest.mark.parametrize("name", ["nested", "stiefel", "positive", "spd", "hyperbolic"])
 def test_a_row_goes_the_way_of_its_problem(name: str, solver: str, options: dict[str, Any]) -> None:
     """More rows than go on one by one; each takes as many iterations as `minimize` does, up to the last digits."""
-    manifold, rng = GEOMETRIES[name], np.random.default_rng(0)
-    points = [[manifold.random_point(rng) for _ in range(12)] for _ in range(2)]
-    targets, x0 = (tree_map(lambda *rows: np.stack(rows), *some) for some in points)
-    problem = ms.Problem(manifold, nearest_points(targets))
+    manifold = GEOMETRIES[name]
+    problem, x0 = far(manifold, 12)
     result = ms.minimize_batch(problem, x0, solver=solver, options=options, max_iter=60)
     assert len(set(result.nit)) > 1 or "step_size" in options
     same = 0
@@ -145,6 +153,35 @@ def test_a_row_goes_the_way_of_its_problem(name: str, solver: str, options: dict
         assert result.fun[k] == pytest.approx(alone.fun, rel=1e-5, abs=1e-8)
         same += result.nit[k] == alone.nit
     assert same >= 10
+
+
+@pytest.mark.parametrize(("solver", "options"), SETTINGS, ids=lambda value: str(value)[:30])
+@pytest.mark.parametrize("name", ["bounded", "positive", "spd", "hyperbolic"])
+def test_a_row_costs_the_evaluations_of_its_problem(name: str, solver: str, options: dict[str, Any]) -> None:
+    """Also where some rows try steps that are too long for the manifold, which cost none."""
+    manifold = GEOMETRIES[name]
+    problem, x0 = far(manifold, 12)
+    stop = ms.MaxIterations(12)
+    result = ms.minimize_batch(problem, x0, solver=solver, options=options, stop=stop)
+    same = 0
+    for k in range(12):
+        one = ms.Problem(manifold, single(problem.objective, k))
+        alone = ms.minimize(one, tree_map(lambda leaf, k=k: leaf[k], x0), solver=solver, options=options, stop=stop)
+        same += result.nfev[k] == alone.nfev
+    assert same >= 10
+
+
+@pytest.mark.parametrize("name", ["spd", "hyperbolic"])
+def test_problems_that_go_on_alone_remember_what_a_confirmation_has_measured(name: str) -> None:
+    """So that a success that is taken back is not claimed, and measured, again in every iteration."""
+    manifold, solver, options = GEOMETRIES[name], "gd", {"line_search": "wolfe"}
+    targets, x0 = far(manifold, 12)
+    for k in range(12):
+        one = ms.Problem(manifold, single(targets.objective, k))
+        start = tree_map(lambda leaf, k=k: leaf[k], x0)
+        alone = ms.minimize(one, start, solver=solver, options=options)
+        result = ms.minimize_batch([one], tree_map(lambda leaf: leaf[None], start), solver=solver, options=options)
+        assert (result.nit[0], result.nfev[0], result.status[0]) == (alone.nit, alone.nfev, alone.status), k
 
 
 @pytest.mark.parametrize("copies", [1, 3])  # one by one, and as rows
