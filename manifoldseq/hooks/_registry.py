@@ -55,7 +55,8 @@ class Registry:
         self._core_plugin = Plugin(CORE, CORE, CORE, origin=Origin.CORE)
         self._registered: dict[str | None, Plugin] = {}  # by name; the records of the session have the key None
         self._loaded: list[Plugin] | None = None
-        self._version = 0
+        self.version = 0
+        """Grows with every registration."""
         self._carried: tuple[Any, Callable[[], AbstractContextManager[None]] | None] | None = None
         self._said: dict[tuple[str, str], Record] = {}  # records of the session whose use has been logged
         self._lock = ForkSafeLock(self._load_again, wait=5.0)
@@ -82,7 +83,7 @@ class Registry:
                         "with functions decorated with @manifoldseq.hookimpl"
                     )
                 self._registered[name] = plugin
-            self._version += 1
+            self.version += 1
             self._note_clashes()
 
     def extend(self, name: str, file: str, record: Record) -> Plugin:
@@ -91,14 +92,14 @@ class Registry:
             plugin = self._registered.get(name) or Plugin(name, name, file=file)
             kept = [one for one in plugin.records if (one.kind, one.name) != (record.kind, record.name)]
             self._registered[name] = plugin = replace(plugin, records=(*kept, record))
-            self._version += 1
+            self.version += 1
             self._note_clashes()
         return plugin
 
     @property
-    def version(self) -> tuple[int, str]:
-        """Changes with every registration: what was derived from the records before may have changed."""
-        return self._version, _SENT.get()[0]
+    def state(self) -> tuple[int, str]:
+        """What is registered here: something derived from records in another state may have changed."""
+        return self.version, _SENT.get()[0]
 
     def carried(self) -> Callable[[], AbstractContextManager[None]] | None:
         """Return what makes a context where the records are those of this process; None if nothing was registered."""
