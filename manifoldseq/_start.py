@@ -115,33 +115,48 @@ def _same(a: np.ndarray, b: np.ndarray) -> bool:
 
 def start_point(problem: Problem[Point], x0: Any, rng: np.random.Generator | None, project: bool = False) -> Point:
     """Return the first point of a run; `rng` is None where a point is given."""
-    manifold = problem.manifold
+    return on_manifold(problem.manifold, *begun(problem, x0, rng), project=project)
+
+
+def begun(problem: Problem[Point], x0: Any, rng: np.random.Generator | None, *, copy: bool = True) -> tuple[Point, str]:
+    """Return the start that is given, or that an initializer makes, with finite arrays; and what errors call it.
+
+    `x0` is a point, a result, the name of an initializer, or None for the first one; with `rng` also a function.
+    """
+    manifold, what, make = problem.manifold, "x0", None
     if isinstance(x0, Result):
         x0 = x0.x
-    if isinstance(x0, str):
-        if x0 not in problem.initializers:
+    if x0 is None and not problem.initializers:
+        return manifold.random_point(cast("np.random.Generator", rng)), what
+    if x0 is None or isinstance(x0, str):
+        name = next(iter(problem.initializers)) if x0 is None else x0
+        if name not in problem.initializers:
             known = ", ".join(map(repr, problem.initializers)) or "none"
-            raise ValueError(f"unknown initializer {quoted(x0)}: this problem has {known}")
-        x0 = problem.initializers[x0](problem, cast("np.random.Generator", rng))
-    elif x0 is None:
-        first, rng = next(iter(problem.initializers.values()), None), cast("np.random.Generator", rng)
-        x0 = manifold.random_point(rng) if first is None else first(problem, rng)
-    point = as_point(x0)
-    compare_shapes(shapes(point), manifold.shape, manifold.names, "x0")
-    return on_manifold(manifold, point, project)
+            raise ValueError(f"unknown initializer {quoted(name)}: this problem has {known}")
+        make, what = problem.initializers[name], f"the point of the initializer {name!r}"
+    elif rng is not None and callable(x0):
+        make, what = x0, f"the point of the initializer {getattr(x0, '__name__', type(x0).__name__)}"
+    point = as_point(x0 if make is None else make(problem, cast("np.random.Generator", rng)), what, copy)
+    compare_shapes(shapes(point), manifold.shape, manifold.names, what)
+    check_finite(point, what)
+    return point, what
 
 
-def on_manifold(manifold: Manifold[Point], point: Point, project: bool) -> Point:
-    """Return a start, or a batch of them, on the manifold; or raise an error that says how far off it is."""
+def check_finite(point: Any, what: str) -> None:
+    """Raise an error where a start has NaN or infinite entries."""
     for leaf in leaves(point):
         if not np.isfinite(leaf).all():
-            raise ValueError("x0 has NaN or infinite entries: start from a finite point")
+            raise ValueError(f"{what} has NaN or infinite entries: start from a finite point")
+
+
+def on_manifold(manifold: Manifold[Point], point: Point, what: str = "x0", *, project: bool) -> Point:
+    """Return a start, or a batch of them, on the manifold; or raise an error that says how far off it is."""
     worst = violation(manifold, point)
     if not project and worst > OFF_MANIFOLD and worst > 100 * EPS[dtype_of(point)]:
         off = np.asarray(manifold.feasibility(point))
         row = f"[{int(off.argmax())}]" if off.ndim else ""
         raise ValueError(
-            f"x0{row} is off {manifold!r} by {worst:.2g}: start from manifold.nearest(x0), as project=True does"
+            f"{what}{row} is off {manifold!r} by {worst:.2g}: start from manifold.nearest(x0), as project=True does"
         )
     return manifold.nearest(point) if worst > 1e-14 else point
 
@@ -152,15 +167,17 @@ def violation(manifold: Manifold, point: Point) -> float:
     return off if type(off) is float else float(np.max(off))
 
 
-def as_point(x0: Any) -> Any:
-    check_unmasked(x0, "x0")
+def as_point(x0: Any, what: str = "x0", copy: bool = True) -> Any:
+    check_unmasked(x0, what)
     if isinstance(x0, tuple | list) and (
         isinstance(x0, tuple) or (any(np.ndim(part) > 0 for part in x0) and not _is_numeric(x0))
     ):
-        return tuple(as_point(part) for part in x0)
-    array = np.array(x0)
+        return tuple(as_point(part, what, copy) for part in x0)
+    if x0 is None:
+        raise TypeError(f"{what} is None: return an array, or a tuple of arrays")
+    array = np.array(x0) if copy else np.asarray(x0)
     if array.dtype.kind not in "fiub":
-        raise TypeError(f"x0 has dtype {array.dtype}: a point is made of real numbers")
+        raise TypeError(f"{what} has dtype {array.dtype}: a point is made of real numbers")
     return array if array.dtype in (np.float32, np.float64) else array.astype(np.float64)
 
 

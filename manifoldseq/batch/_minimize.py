@@ -18,7 +18,7 @@ from .._observers import Observer
 from .._problem import Problem
 from .._quoted import quoted
 from .._result import BatchResult, NotConverged, Point, Run, Status
-from .._start import as_point, compare_shapes, generator, on_manifold, start_point
+from .._start import as_point, check_finite, compare_shapes, generator, on_manifold, start_point
 from .._stopping import Stop
 from ..estimators import marked, seed_fingerprint
 from ..execution import map_ordered
@@ -195,7 +195,8 @@ def _starts(
     n = lengths.pop()
     if known is not None and n != known:
         raise ValueError(f"x0 has {n} starts for {known} problems: give one per problem")
-    return on_manifold(manifold, point, project)
+    check_finite(point, "x0")
+    return on_manifold(manifold, point, project=project)
 
 
 def _row_shapes(tree: Any) -> Any:

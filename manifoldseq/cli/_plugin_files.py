@@ -4,10 +4,11 @@ import re
 import sys
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping
-from contextlib import redirect_stdout
+from contextlib import redirect_stdout, suppress
 from dataclasses import dataclass, field
 from functools import partial
 from hashlib import sha256
+from importlib import import_module
 from importlib.util import find_spec, module_from_spec, spec_from_file_location
 from inspect import isroutine
 from pathlib import Path
@@ -139,8 +140,8 @@ def load_file(path: str | Path, *, by_option: bool = False) -> PluginFile:
 
 
 def _run(file: Path, source: bytes, name: str) -> ModuleType:
-    """Run the text of a file as a module, which can import the modules of its folder."""
-    spec = spec_from_file_location(name, file)
+    """Run the text of a file as a module, which can import the modules of its folder; workers get their code."""
+    spec, known = spec_from_file_location(name, file), set(sys.modules)
     assert spec is not None
     module = sys.modules[name] = module_from_spec(spec)  # dataclasses look their module up
     sys.path.insert(0, str(file.parent))
@@ -154,6 +155,11 @@ def _run(file: Path, source: bytes, name: str) -> ModuleType:
     finally:
         sys.path.remove(str(file.parent))
         sys.path.append(str(file.parent))
+    with suppress(ImportError):  # where dask is installed
+        by_value = import_module("cloudpickle").register_pickle_by_value
+        for one in [module, *(sys.modules[other] for other in set(sys.modules) - known if "." not in other)]:
+            if file.parent in Path(getattr(one, "__file__", None) or "/").resolve().parents[:2]:
+                by_value(one)
     return module
 
 

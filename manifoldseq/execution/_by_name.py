@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextlib import suppress
 from functools import partial
 from importlib import import_module
@@ -96,9 +96,16 @@ def _why(function: FunctionType) -> str:
 
 def _found_elsewhere(module: ModuleType) -> bool:
     """Return whether another process finds a module; of a script, a process that runs the script too does."""
-    if module.__name__ not in ("__main__", "__mp_main__"):
-        return True
+    name = module.__name__
+    if name not in ("__main__", "__mp_main__"):
+        return name not in _travelling() or not _pickled_by_value()
     return hasattr(module, "__file__") and not _pickled_by_value()  # a notebook has no file
+
+
+def _travelling() -> Collection[str]:
+    """Return the names of modules that were given to ``cloudpickle.register_pickle_by_value``."""
+    cloudpickle = sys.modules.get("cloudpickle")
+    return () if cloudpickle is None else cloudpickle.list_registry_pickle_by_value()
 
 
 def _pickled_by_value() -> bool:

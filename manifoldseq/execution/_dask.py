@@ -7,7 +7,8 @@ import pickle
 import socket
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, nullcontext, suppress
+from contextlib import ExitStack, contextmanager, nullcontext, suppress
+from functools import lru_cache
 from importlib import import_module
 from typing import Any, NamedTuple, TypeVar
 from urllib.parse import urlsplit
@@ -15,7 +16,7 @@ from weakref import WeakKeyDictionary
 
 from .._extras import needing
 from ._blas import one_blas_thread
-from ._executors import SERIAL, Executor, Shards
+from ._executors import CARRIED, SERIAL, Executor, Shards
 
 S = TypeVar("S")
 T = TypeVar("T")
@@ -53,13 +54,16 @@ class _Dask:
         self._threads: dict[str, int] = client.nthreads()
         self._seen = time.monotonic()
         self._homes: WeakKeyDictionary[Shards[Any], list[_Home]] = WeakKeyDictionary()
+        self._carried: tuple[list[Any], bytes] = [], _dumps([])
 
     def map(self, function: Callable[[T], R], tasks: Sequence[T], /) -> list[R]:
         code = _dumps(function)
         wanted = sum(self._threads.values()) * (1 if len(code) > _HEAVY else _CHUNKS_PER_THREAD)
         size = -(-len(tasks) // max(1, wanted))
         chunks = [_dumps(tasks[start : start + size]) for start in range(0, len(tasks), size)]
-        parts = self._gather(self._client.map(_run, [code] * len(chunks), chunks, pure=False))
+        carried = self._context()
+        futures = self._client.map(_run, [carried] * len(chunks), [code] * len(chunks), chunks, pure=False)
+        parts = self._gather(futures)
         return [result for part in parts for result in part]
 
     def map_shards(
@@ -72,7 +76,7 @@ class _Dask:
                 dealt.setdefault(number % len(homes), []).append(position)
             calls = [_dumps((function, [tasks[position] for position in positions])) for positions in dealt.values()]
             futures = [
-                self._submit(homes[home].address, _run_on_shards, homes[home].shards, call)
+                self._submit(homes[home].address, _run_on_shards, homes[home].shards, self._context(), call)
                 for home, call in zip(dealt, calls, strict=True)
             ]
             with suppress(_WorkerLost):
@@ -84,6 +88,13 @@ class _Dask:
             f"{_LIVES} times in a row a worker died while it computed on shards: "
             "see its log, and give workers more memory or shards fewer data"
         )
+
+    def _context(self) -> bytes:
+        """Return what makes the contexts of this process on a worker, pickled when they change."""
+        makers = [make for take in CARRIED if (make := take()) is not None]
+        if [id(make) for make in makers] != [id(make) for make in self._carried[0]]:
+            self._carried = makers, _dumps(makers, "a record that was given to manifoldseq.register")
+        return self._carried[1]
 
     def _settled(self, shards: Shards[Any]) -> list[_Home]:
         """Return the homes of shards; those on workers that are gone, or too many for theirs, are moved first."""
@@ -150,24 +161,36 @@ def _deal(homes: Sequence[str | None], threads: dict[str, int]) -> list[str]:
     return list(dealt.values())
 
 
-def _run(code: bytes, chunk: bytes) -> list[Any]:
-    function = pickle.loads(code)
-    with one_blas_thread():
+def _run(carried: bytes, code: bytes, chunk: bytes) -> list[Any]:
+    with _as_in_the_client(carried):
+        function = pickle.loads(code)
         return [function(task) for task in pickle.loads(chunk)]
 
 
-def _run_on_shards(shards: Shards[Any], call: bytes) -> list[Any]:
-    function, tasks = pickle.loads(call)
-    with one_blas_thread():
+def _run_on_shards(shards: Shards[Any], carried: bytes, call: bytes) -> list[Any]:
+    with _as_in_the_client(carried):
+        function, tasks = pickle.loads(call)
         return [function(shards.here(number), argument) for number, argument in tasks]
 
 
-def _dumps(value: Any) -> bytes:
+@contextmanager
+def _as_in_the_client(carried: bytes) -> Iterator[None]:
+    with ExitStack() as stack:
+        for make in _loaded(carried):
+            stack.enter_context(make())
+        stack.enter_context(one_blas_thread())
+        yield
+
+
+_loaded = lru_cache(maxsize=8)(pickle.loads)
+
+
+def _dumps(value: Any, what: str = "this") -> bytes:
     try:
         return import_module("cloudpickle").dumps(value)
     except (TypeError, AttributeError, pickle.PicklingError) as error:
         raise TypeError(
-            f"the task cannot be sent to a worker ({error}): use functions and data that can be pickled, "
+            f"{what} cannot be sent to a worker ({error}): use functions and data that can be pickled, "
             "or the executors 'serial' and 'threads'"
         ) from error
 

@@ -6,6 +6,7 @@ import os
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import AbstractContextManager
 from contextvars import ContextVar, copy_context
 from typing import Any, Generic, Protocol, TypeVar
 
@@ -71,6 +72,11 @@ class Threads(_InProcess):
 
 SERIAL = _Serial()
 CURRENT: ContextVar[Executor] = ContextVar("manifoldseq_executor", default=SERIAL)
+CARRIED: list[Callable[[], Callable[[], AbstractContextManager[None]] | None]] = []
+"""What holds in this process and must hold for its tasks in others: each returns what makes the context there, or None.
+
+The same object stands for the same context, so that it is pickled once.
+"""
 
 
 def current() -> Executor:

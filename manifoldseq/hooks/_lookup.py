@@ -7,6 +7,7 @@ from inspect import signature
 from typing import Any, TypeVar, cast
 
 from .._quoted import quoted
+from ..execution._executors import CARRIED
 from ._bundled import missing_of_name
 from ._kernels import Kernel, completed
 from ._models import Source, complete_model, sources
@@ -28,6 +29,7 @@ from ._records import (
 from ._registry import SESSION, AmbiguousName, Registry, UnknownName
 
 _registry = Registry()
+CARRIED.append(_registry.carried)
 add_core = _registry.add_core
 extend = _registry.extend
 

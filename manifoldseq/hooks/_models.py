@@ -55,8 +55,8 @@ class Source:
 def complete_model(registry: Registry, plugin: Plugin, record: ModelSpec, asked: tuple[str, ...] = ()) -> ModelSpec:
     """Return a resolved model with all of its parts, made once for what is registered."""
     kept = record.__dict__.get("_completed")
-    if kept is None or kept[0] != (plugin.name, registry.version):
-        kept = (plugin.name, registry.version), _complete(registry, plugin, record, asked)
+    if kept is None or kept[0] != (plugin.name, registry.state):
+        kept = (plugin.name, registry.state), _complete(registry, plugin, record, asked)
         object.__setattr__(record, "_completed", kept)
     return kept[1]
 

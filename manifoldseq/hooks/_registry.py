@@ -3,10 +3,14 @@
 import difflib
 import logging
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from contextvars import ContextVar
 from dataclasses import replace
+from functools import partial
 from importlib.metadata import EntryPoint, entry_points, version
 from typing import Any, TypeVar
+from uuid import uuid4
 
 from .._quoted import quoted
 from ..execution._forks import ForkSafeLock
@@ -29,6 +33,19 @@ class AmbiguousName(ValueError):
     """Error for a name that several third-party plugins register, and neither the session nor a bundled plugin."""
 
 
+_SENT: ContextVar[tuple[str, Mapping[str | None, Plugin]]] = ContextVar("manifoldseq_sent", default=("", {}))
+
+
+@contextmanager
+def _with_records(key: str, plugins: Mapping[str | None, Plugin]) -> Iterator[None]:
+    """Have the records that were registered in another process, inside the block and in this thread alone."""
+    token = _SENT.set((key, plugins))
+    try:
+        yield
+    finally:
+        _SENT.reset(token)
+
+
 class Registry:
     """All records that can be asked for by name; entry points are loaded when a name is not the core's own."""
 
@@ -39,7 +56,8 @@ class Registry:
         self._registered: dict[str | None, Plugin] = {}  # by name; the records of the session have the key None
         self._loaded: list[Plugin] | None = None
         self.version = 0
-        """Grows with every registration: what was derived from the records before may have changed."""
+        """Grows with every registration."""
+        self._carried: tuple[Any, Callable[[], AbstractContextManager[None]] | None] | None = None
         self._said: dict[tuple[str, str], Record] = {}  # records of the session whose use has been logged
         self._lock = ForkSafeLock(self._load_again, wait=5.0)
 
@@ -78,6 +96,24 @@ class Registry:
             self._note_clashes()
         return plugin
 
+    @property
+    def state(self) -> tuple[int, str]:
+        """What is registered here: something derived from records in another state may have changed."""
+        return self.version, _SENT.get()[0]
+
+    def carried(self) -> Callable[[], AbstractContextManager[None]] | None:
+        """Return what makes a context where the records are those of this process; None if nothing was registered."""
+        registered = list(self._registered.items())
+        if self._carried is None or self._carried[0] != registered:
+            plain = {name: replace(plugin, manager=None) for name, plugin in registered}
+            self._carried = registered, partial(_with_records, uuid4().hex, plain) if plain else None
+        return self._carried[1]
+
+    def _here(self) -> Mapping[str | None, Plugin]:
+        """Return what was registered in this process, and in the one that sent it a task."""
+        sent = _SENT.get()[1]
+        return {**self._registered, **sent} if sent else self._registered
+
     def _register_record(self, record: Record) -> None:
         if ":" in record.name:
             raise ValueError(f"{record.kind} {record.name!r}: {reserved(record)}")
@@ -100,7 +136,7 @@ class Registry:
                     self._loaded.append(_load_unless_disabled(entry_point))
                 self._loaded.extend(_not_installed({plugin.name for plugin in self._loaded}))
                 self._note_clashes()
-            return [*self._loaded, *self._registered.values()]
+            return [*self._loaded, *self._here().values()]
 
     def _load_again(self) -> None:
         """Forget in a forked child what another thread of the parent had half loaded."""
@@ -172,7 +208,7 @@ class Registry:
     def _with_name(self, kind: str, name: str) -> list[tuple[Plugin, Record]]:
         """Return the records with a name; no entry point is loaded for a name that is only the core's."""
         if (kind, name) in self._core:
-            session = self._registered.get(None)
+            session = self._here().get(None)
             if session is None or all((record.kind, record.name) != (kind, name) for record in session.records):
                 return [(self._core_plugin, self._core[kind, name])]
         return [

@@ -12,6 +12,7 @@ from .._problem import Problem
 from ..execution import RowBlocks
 from ..hooks import ModelSpec, with_all_parts
 from ..objectives import Additive, BlockUpdate, FiniteTerms, Objective, last_point
+from ..solvers import in_structure_of
 
 Part = Callable[..., Any]
 
@@ -51,7 +52,14 @@ def problem_of(spec: ModelSpec, data: Any, params: Mapping[str, Any]) -> Problem
         starts = {**problem.initializers, **spec.initializers}
         return replace(problem, initializers=starts, data=Prepared(data, spec=spec), solver=spec.solver)
     prepare: Part = spec.prepare  # type: ignore[assignment]  # a record without build has the required parts
-    prepared = data if isinstance(data, Prepared) else prepare(data, **params)
+    prepared = data
+    if not isinstance(data, Prepared):
+        try:
+            signature(prepare).bind(data, **params)
+        except TypeError as error:
+            given = f"the data and {', '.join(params)}" if params else "the data alone"
+            raise TypeError(f"model {spec.name!r}: prepare does not accept {given}: {error}") from error
+        prepared = prepare(data, **params)
     if not isinstance(prepared, Prepared):
         prepared = Prepared(prepared)
     manifold = spec.manifold(prepared.model)  # type: ignore[misc]
@@ -125,7 +133,9 @@ def _updates(spec: ModelSpec, model: Any, names: tuple[str, ...]) -> tuple[Block
     """Return the block updates that exist for a model, with the factors that each replaces."""
     factors = dict.fromkeys(spec.updates, ()) if spec.update_factors is None else spec.update_factors(model)
     return tuple(
-        BlockUpdate(name, factors[name] or names, partial(update, model))
+        BlockUpdate(
+            name, factors[name] or names, partial(_updated, f"the update {name!r} of {spec.name!r}", update, model)
+        )
         for name, update in spec.updates.items()
         if name in factors
     )
@@ -137,6 +147,10 @@ def _updates(spec: ModelSpec, model: Any, names: tuple[str, ...]) -> tuple[Block
 @lru_cache(maxsize=64)
 def _is_damped(update: Part) -> bool:
     return "damping" in signature(update).parameters
+
+
+def _updated(what: str, update: Part, model: Any, point: Any, *rest: Any) -> Any:
+    return in_structure_of(point, update(model, point, *rest), what)
 
 
 def _first(both: Any, *arguments: Any) -> float:

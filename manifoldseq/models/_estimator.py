@@ -15,6 +15,7 @@ from .._minimize import minimize
 from .._problem import Problem
 from .._quoted import quoted
 from .._result import Result, Status
+from .._start import begun, on_manifold, start_point
 from .._stopping import CostChange, MaxIterations, StoppingRule
 from ..estimators import fit_starts, random_generator
 from ..hooks import ModelSpec, SolverSpec, get_model, get_record, get_solver, source_of, sources
@@ -69,6 +70,10 @@ class ModelEstimator(BaseEstimator):
         """Return the problem that a registered model makes of data."""
         return (get_model(model) if isinstance(model, str) else model).problem(data, **params)
 
+    def _begun(self, problem: Problem, init: Any = None, rng: np.random.Generator | None = None) -> Any:
+        """Return a point on the manifold by an initializer, for `init` see `_solved`; `rng` is of `random_state`."""
+        return start_point(problem, init, rng or random_generator(getattr(self, "random_state", None)), project=True)
+
     def _solved(
         self,
         problem: Problem,
@@ -102,10 +107,11 @@ class ModelEstimator(BaseEstimator):
         begin: Start | Any = next(iter(known), None) if init is None else init
         if isinstance(begin, str) and begin not in known:
             raise ValueError(f"init={quoted(begin)} is no initializer of the model {spec.name!r}: use {_listed(known)}")
-        start: Any = known[begin] if isinstance(begin, str) else begin
         if not solver and isinstance(begin, str) and begin in spec.exact:
             self.provenance_ = _provenance(spec, begin, "")
-            best = _answered(problem, start(problem, random_generator(getattr(self, "random_state", None))))
+            rng = random_generator(getattr(self, "random_state", None))
+            x, what = begun(problem, begin, rng, copy=False)
+            best = _answered(problem, on_manifold(problem.manifold, x, what, project=False))
         else:
             solver = solver or choose_solver(problem)
             algorithm = get_solver(solver, **(options or {}))
@@ -113,7 +119,7 @@ class ModelEstimator(BaseEstimator):
             stop = _rule(self, problem, algorithm)
 
             def run(number: int, rng: np.random.Generator, **loop: Any) -> Result:
-                x0: Any = start(problem, rng) if callable(start) else start
+                x0, _ = begun(problem, begin, rng, copy=False)
                 seed = int(rng.integers(2**31))
                 # mini-batches of EM are drawn from this very seed, not from a stream that `minimize` derives
                 by = algorithm.seeded(seed) if "additive" in algorithm.needs else algorithm

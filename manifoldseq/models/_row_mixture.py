@@ -83,9 +83,8 @@ class RowMixture(  # pyright: ignore[reportIncompatibleMethodOverride]  # the `s
         X, weight = self._checked(X, sample_weight, first)
         problem = self._stated(X, weight)
         if first:
-            start = problem.initializers[getattr(self, "init", None) or next(iter(problem.initializers))]
             self.settings_ = problem.data.model
-            self._kept(problem, start(problem, random_generator(getattr(self, "random_state", None))))
+            self._kept(problem, self._begun(problem, getattr(self, "init", None)))
             self.running_, self.batches_ = None, 0
         model = self.settings_
         problem = problem.data.spec.problem(Prepared(model, problem.data.blocks, model))

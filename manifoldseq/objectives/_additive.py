@@ -139,4 +139,10 @@ class _Summed:
     of_block: Callable[[Any, Any], Any]
 
     def __call__(self, point: Any) -> Any:
-        return self.blocks.sum(self.of_block, point)
+        sums = self.blocks.sum(self.of_block, point)
+        if not hasattr(sums, "n"):
+            raise TypeError(
+                f"statistics returned {type(sums).__name__}: return a dataclass based on manifoldseq.objectives.Sums, "
+                "whose field n is the number of rows"
+            )
+        return sums

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import warnings
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -18,6 +19,8 @@ from ._search import backtrack
 
 _DELAY, _LONGEST_WAIT = 3, 32
 """Iterations of EM before L-BFGS takes over, and the most after it failed; they double from one with every failure."""
+_ROUNDING = 1e-6
+"""A relative rise of the objective by an update that is no error of rounding."""
 
 
 @dataclass(frozen=True)
@@ -52,6 +55,7 @@ class EM(Solver):
 
     def init(self, problem: Problem[Point], point: Point) -> tuple[State, Measures]:
         """Return the state before the first update."""
+        check_updates(problem.objective.additive, "em")
         fun = problem.objective.value(point)
         state: State = {"x": point, "fun": fun, "damping": 1.0, "pairs": (), "wait": _DELAY, "patience": 1}
         return {**state, "tried": np.zeros(0, bool), "repairs": 0}, _measures(problem, fun, 0)
@@ -71,6 +75,13 @@ class EM(Solver):
             new = update.apply(new, sums)
         new, reached = _moved(f, x, new)
         if fun < reached < math.inf:  # rounding: nothing is left to gain
+            if reached - fun > _ROUNDING * max(1.0, abs(fun)):
+                names = " and ".join(update.name for update in additive.plain)
+                warnings.warn(
+                    f"the update {names} raised the objective from {fun:.8g} to {reached:.8g}, so EM ended: an update "
+                    "must never raise it, which manifoldseq.testing.check_model checks",
+                    stacklevel=2,
+                )
             return state, _measures(problem, fun, state["repairs"], Status.ROUNDING_LEVEL)
         return {**state, "x": new, "fun": reached, "pairs": ()}, _measures(problem, reached, state["repairs"])
 
@@ -149,8 +160,26 @@ def _moved(f: Any, x: Any, new: Any) -> tuple[Any, float]:
     return new, f.value(new)
 
 
-def in_structure_of(x: Any, new: Any) -> Any:
-    """Return a point with the shapes and dtypes of another one, read-only; what fits is not copied."""
-    if isinstance(x, tuple):
-        return tuple([in_structure_of(a, b) for a, b in zip(x, new, strict=True)])
-    return freeze(np.asarray(new, dtype=x.dtype).reshape(x.shape))
+def in_structure_of(x: Any, new: Any, what: str = "a part of the model") -> Any:
+    """Return a point with the dtypes of another one, read-only; what fits is not copied.
+
+    `what` says in the error message what has made a point with other shapes.
+    """
+    if not isinstance(x, tuple):
+        leaf = np.asarray(new, dtype=x.dtype)
+        if leaf.shape != x.shape:
+            raise ValueError(f"{what} returned an array of shape {leaf.shape} in place of {x.shape}")
+        return freeze(leaf)
+    if not isinstance(new, tuple | list) or len(new) != len(x):
+        got = f"{len(new)} arrays" if isinstance(new, tuple | list) else type(new).__name__
+        raise ValueError(f"{what} returned {got}, the point is a tuple of {len(x)}")
+    return tuple([in_structure_of(a, b, what) for a, b in zip(x, new, strict=True)])
+
+
+def check_updates(additive: Any, solver: str) -> None:
+    """Raise an error if an objective has no block updates."""
+    if not (additive.damped or additive.plain):
+        raise ValueError(
+            f"the solver {solver!r} needs an update, and the model has none: a model with another cost than its base "
+            "inherits none, so give it one, or use solver='lbfgs'"
+        )

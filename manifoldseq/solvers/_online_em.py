@@ -12,7 +12,7 @@ from .._problem import Problem
 from .._result import Evaluations, Measures, Point
 from ..linalg import freeze
 from ._base import Solver, whole_numbers
-from ._em import in_structure_of
+from ._em import check_updates, in_structure_of
 from ._iterates import State
 
 FORGETTING = 0.6
@@ -101,6 +101,7 @@ def learned(additive: Any, x: Any, running: Any, sums: Any, share: float) -> tup
     share : float
         What the batch counts of the new running means.
     """
+    check_updates(additive, "online-em")
     means = sums.per_row()
     running = means if running is None else running.mixed(means, share)
     new = x

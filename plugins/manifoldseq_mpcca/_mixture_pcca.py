@@ -377,9 +377,7 @@ class MixturePCCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, DensityMixi
             data, names = self._prepared(X, Y, *more, sample_weight=sample_weight)
             setting = self._given_setting(data.views)
             problem, begin = self._stated(setting, data, running=True)
-            x = begin
-            if isinstance(begin, str):
-                x = problem.initializers[begin](problem, random_generator(self.random_state))
+            x = self._begun(problem, begin)
             sums = _sums_of(problem, x)
             self._keep(setting)
             self._forget(*_OF_FIT)
@@ -792,7 +790,7 @@ class MixturePCCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, DensityMixi
         problem, init = self._stated(setting, data)
         given = {"accelerated": True} if self.solver == "em" and self.acceleration is not None else {}
         if options is None:
-            x0 = problem.initializers[init](problem, np.random.default_rng(0)) if isinstance(init, str) else init
+            x0 = self._begun(problem, init, np.random.default_rng(0))
             best = ms.minimize(problem, x0, solver=self.solver, options=given, stop=stop, seed=0, project=True)
             return best, problem.data.model.mixture(best.x), None
         loop: dict[str, Any] = {"n_starts": n_starts, **options}

@@ -18,6 +18,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from strangers.distributions import command
 from threadpoolctl import threadpool_limits
 
 import manifoldseq as ms
@@ -342,6 +343,110 @@ def test_command_line_fits_on_a_cluster(cluster: Any, tmp_path: Path, capsys: py
     for name, more in (("here", []), ("there", ["--dask", cluster.scheduler_address])):
         assert main([*fit, "--set", "n_init=2", *more, "-o", str(tmp_path / name)]) == 0, capsys.readouterr()
     assert (tmp_path / "here" / "model.npz").read_bytes() == (tmp_path / "there" / "model.npz").read_bytes()
+
+
+OBJECTS = '''
+"""Objects in a file that no worker can import, and that need another such file."""
+import numpy as np
+import manifoldseq as ms
+from manifoldseq.execution import _blocks
+from manifoldseq.storage import SequenceData
+from beside import gramian, stopped_early
+
+_blocks.BLOCK_BYTES = 512
+
+@ms.kernel(domain="lds")
+def overlap(first, second):
+    return (gramian(first) * gramian(second)).sum()
+
+class Steps(ms.solvers.LBFGS):
+    pass
+
+class Mixture(ms.get_estimator("vmf-mixture")):
+    input = "samples"
+
+def walks():
+    rng = np.random.default_rng(0)
+    return SequenceData([rng.standard_normal((20, 2)).cumsum(axis=0) for _ in range(6)])
+
+def begin(problem, rng):
+    K, D = problem.manifold.shape[1]
+    return stopped_early(problem, (np.full(K, 1 / K), 3.0 * rng.standard_normal((K, D))))
+
+@ms.hookimpl
+def manifoldseq_models():
+    yield ms.hooks.ModelSpec("sparse", base="hope.vmf", value_and_gradient=sparse)
+
+def sparse(model, point, sums):
+    fun, (by_weights, by_mu) = VMF.value_and_gradient(model, point, sums)
+    return fun + 0.01 * np.abs(point[1]).sum(), (by_weights, by_mu + 0.01 * np.sign(point[1]))
+
+VMF = ms.get_model("hope.vmf")
+'''
+BESIDE = """
+import manifoldseq as ms
+
+def gramian(item):
+    return item[1] @ item[1].T
+
+def stopped_early(problem, point):
+    return ms.minimize(problem, point, solver="objects:named", max_iter=2).x
+"""
+NAMED = """
+@ms.hookimpl
+def manifoldseq_solvers():
+    yield ms.hooks.SolverSpec("named", Steps, needs=("value_and_gradient",))
+"""
+
+
+@slow
+@pytest.mark.parametrize(
+    "fit",
+    [
+        ("lds-kmeans", "objects.py:walks", "kernel=objects.py:overlap", "n_clusters=2", "n_states=1"),
+        ("objects.py:Mixture", "rows.csv", "init=objects.py:begin", "solver=objects.py:Steps"),
+        ("vmf-mixture", "rows.csv", "--plugin", "objects.py", "model=sparse", "init=objects.py:begin"),
+    ],
+    ids=["kernel", "estimator", "model"],
+)
+def test_objects_of_plugin_files_work_on_workers(cluster: Any, tmp_path: Path, fit: tuple[str, ...]) -> None:
+    (tmp_path / "objects.py").write_text(OBJECTS + NAMED)
+    (tmp_path / "beside.py").write_text(BESIDE)
+    rows = np.random.default_rng(0).standard_normal((60, 3))
+    np.savetxt(tmp_path / "rows.csv", rows, delimiter=",", header="a,b,c", comments="")
+    told = [word for one in (*fit, "n_init=2", "max_iter=3") for word in (["--set"] if "=" in one else []) + [one]]
+    for name, more in (("here", ()), ("there", ("--dask", cluster.scheduler_address))):
+        done = command(None, "fit", *told, "--seed", "0", "--no-quality", *more, "-o", name, cwd=tmp_path)
+        assert done.returncode == 0, done.stderr
+    assert (tmp_path / "here/model.npz").read_bytes() == (tmp_path / "there/model.npz").read_bytes()
+
+
+@slow
+def test_what_a_session_registers_is_found_by_its_tasks_alone(cluster: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    registry = ms.register.__globals__["_registry"]
+    monkeypatch.setattr(registry, "_registered", dict(registry._registered))
+
+    class Halved(ms.solvers.LBFGS):
+        pass
+
+    def named(name: str) -> tuple[int, str, bool]:
+        time.sleep(0.02)  # both workers, and both threads of one, have tasks
+        try:
+            return os.getpid(), type(ms.get_solver(name)).__name__, False
+        except ValueError:
+            return os.getpid(), "", True
+
+    with using("dask", cluster):
+        assert {one[1:] for one in map_ordered(named, ["halved"] * 8)} == {("", True)}
+        ms.register(ms.hooks.SolverSpec("halved", Halved, needs=("value_and_gradient",)))
+        ms.register(ms.hooks.SolverSpec("lbfgs", Halved, needs=("value_and_gradient",)))
+        found = map_ordered(named, ["halved", "lbfgs"] * 8)
+        assert {one[1:] for one in found} == {("Halved", False)} and os.getpid() not in {one[0] for one in found}
+        monkeypatch.setattr(registry, "_registered", {})
+        assert {one[1:] for one in map_ordered(named, ["lbfgs"] * 8)} == {("LBFGS", False)}
+        ms.register(ms.hooks.DatasetSpec("locked", partial(id, threading.Lock())))
+        with pytest.raises(TypeError, match=r"a record that was given to manifoldseq.register cannot be sent"):
+            map_ordered(named, ["lbfgs"] * 8)
 
 
 @slow

@@ -176,6 +176,98 @@ def test_a_third_party_never_replaces_an_initializer_and_the_session_does() -> N
     assert replaced.provenance_["initializer"].startswith("seeds of session:seeds")
 
 
+def leaves_by(change: Callable[[Any], Any], tree: Any) -> Any:
+    return tuple(leaves_by(change, part) for part in tree) if isinstance(tree, tuple) else change(tree)
+
+
+WRONG_STARTS: dict[str, tuple[Callable[[Any], Any], str]] = {
+    "nothing": (lambda x: None, " is None: return an array, or a tuple of arrays"),
+    "a name": (lambda x: next(iter(ms.get_model("hope.vmf").initializers)), " has dtype <U"),
+    "NaN": (lambda x: leaves_by(lambda leaf: leaf * np.nan, x), " has NaN or infinite entries"),
+    "complex": (lambda x: leaves_by(lambda leaf: leaf + 1j, x), " has dtype complex128: a point is made of real"),
+    "fewer factors": (lambda x: x[:-1], r" must be a tuple of \d arrays"),
+    "twice the rows": (
+        lambda x: leaves_by(lambda leaf: np.repeat(leaf, 2, axis=0), x), r", factor '\w+' has shape .*, the manifold"
+    ),
+}  # fmt: skip
+INITIALIZED: dict[str, tuple[str, Callable[..., Any]]] = {
+    "vmf": ("hope.vmf", lambda: VonMisesFisherMixture(4, init="wrong", **KEPT).fit(X)),
+    "mpcca": ("mpcca", lambda: MixturePCCA(2, 2, covariance_type="diag", init="wrong", **KEPT).fit(VIEWS)),
+    "mpcca partial": (
+        "mpcca", lambda: MixturePCCA(2, 2, covariance_type="diag", init="wrong", **KEPT).partial_fit(VIEWS)
+    ),
+    "encoder": ("hierarchical.subspace", lambda: SubspaceEncoder(init="wrong").fit(X, Y)),
+    "hope": ("hope.movmf", lambda: HOPE(4, n_latent=3, init="wrong", **KEPT).fit(X)),
+    "hope partial": ("hope.movmf", lambda: HOPE(4, n_latent=3, init="wrong", **KEPT).partial_fit(X)),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("change", "said"), WRONG_STARTS.values(), ids=list(WRONG_STARTS))
+@parametrize(("model", "fit"), INITIALIZED.values(), fast=3, ids=list(INITIALIZED))
+def test_an_error_about_a_start_names_the_initializer(
+    model: str, fit: Callable[..., Any], change: Callable[[Any], Any], said: str
+) -> None:
+    good = next(iter(ms.get_model(model).initializers.values()))
+    ms.register(ms.hooks.InitializerSpec("wrong", lambda *of: change(good(*of)), model=model))
+    with pytest.raises((TypeError, ValueError), match=f"^the point of the initializer 'wrong'{said}"):
+        fit()
+
+
+@parametrize(("model", "fit"), INITIALIZED.values(), fast=2, ids=list(INITIALIZED))
+def test_a_start_off_the_manifold_is_projected(model: str, fit: Callable[..., Any]) -> None:
+    good, begun = next(iter(ms.get_model(model).initializers.values())), []
+
+    def longer(problem: Any, rng: Any) -> Any:
+        begun.append(problem.manifold)
+        return leaves_by(lambda leaf: 1.5 * leaf, good(problem, rng))
+
+    ms.register(ms.hooks.InitializerSpec("wrong", longer, model=model))
+    fitted = fit()
+    assert begun
+    for factor in ("weights_", "components_"):
+        if hasattr(fitted, factor):
+            found = getattr(fitted, factor)
+            expected = found.sum() - 1 if found.ndim == 1 else found @ found.T - np.eye(len(found))
+            assert np.abs(expected).max() < 1e-12
+
+
+WRONG_PARTS: dict[str, tuple[dict[str, Any], str]] = {
+    "an update without a point": (
+        {"updates": {"em": lambda *of: None}}, "the update 'em' of 'hope.vmf' returned NoneType, the point is a tuple"
+    ),
+    "an update of one factor": (
+        {"updates": {"em": lambda model, x, sums: x[:1]}}, "the update 'em' of 'hope.vmf' returned 1 arrays"
+    ),
+    "an update that is transposed": (
+        {"updates": {"em": lambda model, x, sums: (x[0], x[1].T)}},
+        r"the update 'em' of 'hope.vmf' returned an array of shape \(8, 4\) in place of \(4, 8\)",
+    ),
+    "no updates": ({"updates": {}}, "the solver '(online-)?em' needs an update, and the model has none"),
+    "statistics of no rows": ({"statistics": lambda *of: {"n": 1.0}}, "statistics returned dict: return a dataclass"),
+    "prepare without parameters": (
+        {"prepare": lambda data: data},
+        "model 'hope.vmf': prepare does not accept the data and n_components.* unexpected keyword argument",
+    ),
+    "a value that is no number": ({"value": lambda *of: None}, "the objective returned NoneType None"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("solver", ["em", "online-em"])
+@pytest.mark.parametrize(("parts", "said"), WRONG_PARTS.values(), ids=list(WRONG_PARTS))
+def test_an_error_about_a_part_says_which(parts: dict[str, Any], said: str, solver: str) -> None:
+    ms.register(dataclasses.replace(ms.get_model("hope.vmf"), **parts))
+    with pytest.raises((TypeError, ValueError), match=f"^{said}"):
+        VonMisesFisherMixture(4, solver=solver, **KEPT).fit(X)
+
+
+def test_an_update_that_raises_the_objective_is_warned_of() -> None:
+    record = ms.get_model("hope.vmf")
+    ms.register(dataclasses.replace(record, updates={"em": lambda model, x, sums: (x[0], 3 * x[1])}))
+    with pytest.warns(UserWarning, match="the update em raised the objective from .* so EM ended"):
+        fitted = VonMisesFisherMixture(4, **KEPT).fit(X)
+    assert fitted.objective_ == fitted.history_["fun"][0]
+
+
 def test_a_cost_by_base_is_used_by_the_bundled_estimator() -> None:
     ms.register(fourth_moments)
     fitted = VonMisesFisherMixture(4, model="sparse-vmf", solver="", **{**KEPT, "max_iter": 100}).fit(X)

@@ -12,7 +12,6 @@ from manifoldseq.estimators import (
     check_parameters,
     check_switch,
     quoted,
-    random_generator,
 )
 from manifoldseq.execution import one_blas_thread
 from manifoldseq.solvers import FORGETTING, learned
@@ -226,9 +225,7 @@ class HOPE(ProjectedMixture):
             data = self._prepared(rows, weight)
             self.scale_ = data.mean_square
             problem = self._stated(data, more=True)
-            init = self._initializer(problem)
-            begin = problem.initializers[init] if isinstance(init, str) else init
-            x = begin(problem, random_generator(self.random_state))
+            x = self._begun(problem, self._initializer(problem))
             running, batches = None, 0
             self.n_seen_, self.second_moment_ = 0.0, np.zeros_like(data.S)
             self.structure_ = self._structure(problem)
