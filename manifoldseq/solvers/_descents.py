@@ -16,9 +16,19 @@ from .._quoted import quoted
 from ..linalg import ONE, ROWS, Decision, One, Rows, Scalar, Vector, axis_of, leaves, tree_map
 from ..manifolds import Factored, Manifold, base_of
 from ._base import one_of, positive_numbers, whole_numbers
-from ._factor_scales import no_scales, probe, scale_of_entries, with_pair, without_pair, without_scales
 from ._iterates import Dot, Iterate, State, inner_product, secant
-from ._precondition import Precondition, check_precondition, preconditioned, steepest
+from ._precondition import (
+    Precondition,
+    check_precondition,
+    no_scales,
+    preconditioned,
+    probe,
+    scale_of_entries,
+    steepest,
+    with_pair,
+    without_pair,
+    without_scales,
+)
 from ._schedules import Schedule, rate_at
 
 

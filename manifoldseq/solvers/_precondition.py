@@ -1,15 +1,20 @@
-"""Preconditioned descent directions: a function of the user times the Riemannian gradient."""
+"""Preconditioners: a function of the user, and one scale per factor of a product.
+
+Where the factors of a product are measured in different units, no single scale fits them all.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
 
 from .._problem import Problem
-from ..linalg import ONE, flatten, shapes, tree_map, unflattener
-from ._iterates import Iterate, inner_product
+from ..linalg import ONE, Vector, flatten, shapes, tree_map, unflattener
+from ..manifolds import Factored, Manifold, Power
+from ._iterates import Iterate, State, inner_product
 
 Precondition = Callable[[Problem[Any], Any, Any], Any]
 
@@ -49,3 +54,117 @@ def steepest(precondition: Precondition | None, problem: Problem, at: Iterate) -
     slope, square = dot(at.grad, direction), dot(direction, direction)
     descends = slope < -1e-10 * at.grad_norm * square**0.5  # not where a number is NaN
     return problem.axis.where(descends, (direction, slope), plain)
+
+
+FORGET, PROBED = 0.8, 0.1
+"""The weight of older pairs in a scale falls by the first number per step. A step tells the scale of a factor whose
+⟨s, y⟩ is at least the second number times the largest one.
+
+Evaluations of L-BFGS on six products, with one factor in units of 1 to 1e4 (``make bench-engine ARGS=units``): 88 in
+the geometric mean; 400 with one scale for all factors, where runs of 1,000 iterations were cut off."""
+
+
+def factor_sizes(manifold: Manifold) -> tuple[int, ...]:
+    """Return how many entries of a flat tangent vector each factor has; nothing where there is only one scale."""
+    if isinstance(manifold, Factored):
+        return manifold.sizes
+    if isinstance(manifold, Power) and manifold.metric == "embedded":
+        return tuple([manifold.n * size for size in factor_sizes(manifold.manifold)])
+    return ()
+
+
+@lru_cache(maxsize=256)
+def _starts(sizes: tuple[int, ...]) -> np.ndarray:
+    ends = np.cumsum((*sizes, *sizes))
+    return np.concatenate(([0], ends[:-1]))
+
+
+def _products(problem: Problem, x: Any, s: Vector, y: Vector) -> np.ndarray:
+    """Return ⟨s, y⟩ of every factor, then ⟨y, y⟩ of every factor: an array (2F,), of rows (B, 2F)."""
+    manifold = problem.manifold
+    if manifold.metric == "embedded":
+        both = np.concatenate((s * y, y * y), axis=-1)
+        return np.add.reduceat(both, _starts(factor_sizes(manifold)), axis=-1, dtype=np.float64)
+    tree = problem.axis.tree(manifold.shape)
+    s, y = tree(s), tree(y)
+    return np.stack(_inner(manifold, x, s, y) + _inner(manifold, x, y, y), axis=-1)
+
+
+def _inner(manifold: Manifold, x: Any, u: Any, v: Any) -> list[Any]:
+    if not isinstance(manifold, Factored):
+        return [manifold.inner(x, u, v)]
+    return [p for parts in zip(manifold.factors, x, u, v, strict=True) for p in _inner(*parts)]
+
+
+def no_scales(problem: Problem, at: Iterate) -> State:
+    """Return the memory at a new start: empty where the manifold has one factor.
+
+    ``"scales"`` holds sums of ⟨s, y⟩ of every factor, then of ⟨y, y⟩; ``"unknown"`` tells which factors have no scale.
+    """
+    factors, rows = len(factor_sizes(problem.manifold)), at.grad.shape[:-1]
+    if factors < 2:
+        return {}
+    return {"scales": np.zeros((*rows, 2 * factors)), "unknown": np.ones((*rows, factors), bool)}
+
+
+def with_pair(problem: Problem, x: Any, pair: Sequence[Vector], kept: State) -> State:
+    """Return the memory after a step s that changed the gradient by y; of rows those without ⟨s, y⟩ > 0 keep theirs."""
+    s, y = pair[:2]
+    old, unknown = kept["scales"], kept["unknown"]
+    new = _products(problem, x, s, y)
+    F = new.shape[-1] // 2
+    # in units of the pair, so that all pairs count alike
+    whole = new[..., :F].sum(axis=-1, keepdims=True)
+    curved = whole > 0
+    with np.errstate(all="ignore"):
+        new = new / whole
+    sums = FORGET * old + new
+    if unknown.any():
+        # a step along the factors without a scale says nothing about the others
+        probed = unknown.any(axis=-1, keepdims=True)
+        sums = np.where(probed, np.where(np.concatenate((unknown, unknown), axis=-1), new, old), sums)
+        sy = new[..., :F]
+        unknown = unknown & curved & (sy < PROBED * sy.max(axis=-1, keepdims=True))
+    return {"scales": np.where(curved, sums, old), "unknown": unknown}
+
+
+def without_pair(kept: State) -> State:
+    """Return the memory after a step without positive curvature, which ends the search for scales."""
+    return {"scales": kept["scales"], "unknown": np.zeros_like(kept["unknown"])}
+
+
+def without_scales(kept: State) -> State:
+    """Return the memory without any scale, and without the steps that look for them."""
+    return {"scales": np.zeros_like(kept["scales"]), "unknown": np.zeros_like(kept["unknown"])}
+
+
+def probe(problem: Problem, at: Iterate, kept: State, vector: Vector) -> tuple[Any, Vector]:
+    """Return whether some factors have no scale and others do, and then the negative gradient of these, else `vector`.
+
+    The first is a bool, of rows (B,).
+    """
+    unknown = kept["unknown"]
+    alone = unknown.any(axis=-1) & ~unknown.all(axis=-1)
+    if not alone.any():
+        return alone, vector
+    along = np.where(_entries(problem, unknown), -at.grad, at.grad.dtype.type(0))
+    alone = alone & along.any(axis=-1)
+    return alone, np.where(alone[..., None], along, vector)
+
+
+def scale_of_entries(problem: Problem, kept: State, dtype: Any) -> Vector:
+    """Return the scale of each entry of a flat vector: of its factor, or of all where that is not known, or one."""
+    sums = kept["scales"]
+    F = sums.shape[-1] // 2
+    sy, yy = sums[..., :F], sums[..., F:]
+    with np.errstate(all="ignore"):
+        scale = sy / yy
+        if not 0 < scale.min() <= scale.max() < np.inf:
+            whole = sy.sum(axis=-1, keepdims=True) / yy.sum(axis=-1, keepdims=True)
+            scale = np.where((scale > 0) & (scale < np.inf), scale, np.where(whole > 0, whole, 1.0))
+    return _entries(problem, scale.astype(dtype, copy=False))
+
+
+def _entries(problem: Problem, values: np.ndarray) -> Vector:
+    """Return a flat vector with the number of every factor, (F,) or of rows (B, F), at each of its entries."""
+    return np.repeat(values, factor_sizes(problem.manifold), axis=-1)

@@ -14,10 +14,18 @@ from .._result import Measures, Point, Status
 from ..linalg import AXPY, flatten, freeze, unflattener
 from ..manifolds import Manifold
 from ._base import Solver, one_of, positive_numbers, whole_numbers
-from ._factor_scales import no_scales, probe, scale_of_entries, with_pair, without_pair
 from ._hessian import Product, hessian_product
 from ._iterates import Dot, Iterate, State, evaluate, inner_product, retracted, secant, try_point
-from ._precondition import Precondition, check_precondition, preconditioned
+from ._precondition import (
+    Precondition,
+    check_precondition,
+    no_scales,
+    preconditioned,
+    probe,
+    scale_of_entries,
+    with_pair,
+    without_pair,
+)
 from ._saddle import leave_saddle, stationary
 
 

@@ -19,7 +19,7 @@ from manifoldseq.manifolds import (
     Sphere,
     Stiefel,
 )
-from manifoldseq.solvers._factor_scales import factor_sizes, no_scales, scale_of_entries, with_pair
+from manifoldseq.solvers._precondition import factor_sizes, no_scales, scale_of_entries, with_pair
 
 UNITS = (1e-4, 1.0, 1e4)
 
