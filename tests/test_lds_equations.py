@@ -45,7 +45,7 @@ def test_bound_normalization_is_the_printed_one(tau: float) -> None:
     moved = lam - tau * gradient
     # printed as eps / max(eps, |.|) * (.)
     printed = bound / np.maximum(bound, np.abs(moved)) * moved
-    for manifold in (ms.manifolds.BoundedDiagonal(50, bound), ms.manifolds.BoundedDiagonal(50)):  # .99 unless given
+    for manifold in (ms.manifolds.BoundedDiagonal(50, bound), ms.manifolds.BoundedDiagonal(50)):  # 0.99 unless given
         np.testing.assert_allclose(manifold.descent_curve(lam, gradient)(tau), printed, rtol=0, atol=1e-15)
 
 

@@ -66,9 +66,9 @@ def varied(rng: np.random.Generator) -> Array:
 
 
 OUTSIDE: dict[str, Callable[[np.random.Generator], Array]] = {
-    "4, of a range .5 to 2": lambda rng: rng.integers(FRAMES - 4 * LENGTH) + 4 * np.arange(LENGTH),
-    "-1, of a range .5 to 2": lambda rng: LENGTH + rng.integers(FRAMES - LENGTH) - np.arange(LENGTH),
-    "0, of a range .5 to 2": lambda rng: np.full(LENGTH, rng.integers(FRAMES)),
+    "4, of a range 0.5 to 2": lambda rng: rng.integers(FRAMES - 4 * LENGTH) + 4 * np.arange(LENGTH),
+    "-1, of a range 0.5 to 2": lambda rng: LENGTH + rng.integers(FRAMES - LENGTH) - np.arange(LENGTH),
+    "0, of a range 0.5 to 2": lambda rng: np.full(LENGTH, rng.integers(FRAMES)),
     "1, then 150 queries at the last frame": lambda rng: TO_THE_END,
 }
 """Runs that do not keep to the range."""
@@ -169,13 +169,13 @@ def run(report: Report) -> None:
         probabilities, right = np.concatenate(parts, axis=1)
         report.note(f"speed {name}, {how}: {right.mean():.2f} right, mean probability {probabilities.mean():.2f}")
         sure = float(np.mean((probabilities > 0.9) & (right == 0)))
-        report.row(f"speed {name}, {how}: share that is wrong with a probability above .9", sure, most=0.1)
+        report.row(f"speed {name}, {how}: share that is wrong with a probability above 0.9", sure, most=0.1)
     for (name, how), parts in waits.items():
         probabilities, right = np.concatenate(parts, axis=1)
         what = f"{name}, speed={tuple(WAITING[name][1])}, {how}"
         report.row(f"{what}: right (mean probability {probabilities.mean():.2f})", float(right.mean()), least=0.9)
         sure = float(np.mean((probabilities > 0.9) & (right == 0)))
-        report.row(f"{what}: share that is wrong with a probability above .9", sure, most=0.05)
+        report.row(f"{what}: share that is wrong with a probability above 0.9", sure, most=0.05)
     values = found["varied", 2.5]
     what = f"noise 2.5, speed 1.3, a stop, a revisit, speed=(0, 2): least (mean {np.mean(values):.3f})"
     report.row(what, min(values), least=0.9)

@@ -49,7 +49,7 @@ def run(report: Report) -> None:
         report.row(f"{name}: less the better of tied mixture and LDA-KMeans", means["ours"] - better)
         report.note(", ".join(f"{which} {value:.3f}" for which, value in means.items()))
     report.row(
-        f"data sets of {len(won)} where it is within .01 of the better, or above", sum(won), "d", least=len(won) - 1
+        f"data sets of {len(won)} where it is within 0.01 of the better, or above", sum(won), "d", least=len(won) - 1
     )
     _memory(report)
 

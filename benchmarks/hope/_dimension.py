@@ -29,7 +29,7 @@ def run(report: Report) -> None:
                 likelihood.append(model.log_likelihood_)
             right += CANDIDATES[int(np.argmax(density))] == M
             before += CANDIDATES[int(np.argmax(likelihood))] == M
-        where = "unit rows, three seeds" if prepare else "prepare=None, scales .02, 1 and 50"
+        where = "unit rows, three seeds" if prepare else "prepare=None, scales 0.02, 1 and 50"
         report.row(f"{where}: right of 36 by score", right, ".0f", least=33)
         report.row(f"{where}: right of 36 by log_likelihood_", before, ".0f")
 

@@ -11,7 +11,7 @@ from .._report import Report
 
 def run(report: Report) -> None:
     """Measure."""
-    report.title("vmf_mixture of the reference problems: weights .4 .3 .15 .1 .05, concentrations 2000 60 60 30 30")
+    report.title("vmf_mixture of the reference problem: weights 0.4 0.3 0.15 0.1 0.05, concentrations 2000 60 60 30 30")
     problems = report.reference("problems", "mixture")
     if problems is None:
         return

@@ -34,12 +34,12 @@ def run(report: Report) -> None:
 
 
 def _steps(report: Report, name: str, shape: tuple[int, ...]) -> None:
-    """Measure steps with gradients of a loss, momentum .9, from the same start."""
+    """Measure steps with gradients of a loss, momentum 0.9, from the same start."""
     import torch
 
     from manifoldseq.torch import OrthonormalParameter, RiemannianAdam, RiemannianSGD, orthonormality
 
-    report.title(f"a step of an orthonormal parameter, {name}, float32, torch {torch.__version__}, one thread, lr .1")
+    report.title(f"a step of an orthonormal parameter, {name}, float32, torch {torch.__version__}, one thread, lr 0.1")
     torch.manual_seed(0)
     start = OrthonormalParameter(torch.randn(shape)).detach()
     G = torch.randn(shape) / start.numel() ** 0.5

@@ -15,7 +15,7 @@ N, HELD, K, M, PASSES = 400_000, 100_000, 400, 20, 20
 
 def run(report: Report) -> None:
     """Measure."""
-    report.title(f"{N} patches of MNIST, K={K}, M={M}, sigma^2 = .1, {PASSES} passes; {HELD} others held out")
+    report.title(f"{N} patches of MNIST, K={K}, M={M}, sigma^2 = 0.1, {PASSES} passes; {HELD} others held out")
     if mnist_images() is None:
         report.note("skipped: MNIST is not there; set MANIFOLDSEQ_MNIST to the folder of its files")
         report.skipped.append("patches")
@@ -45,7 +45,7 @@ def run(report: Report) -> None:
 
 
 def _likelihood(model: HOPE | PCAMovMF, X: np.ndarray) -> float:
-    """Return the mean of (11), which fits maximize: of the direction of z, and of the residual with sigma^2 = .1."""
+    """Return the mean of (11), which fits maximize: of the direction of z, and of the residual with sigma^2 = 0.1."""
     parts = np.array_split(X, 20)
     directions = sum(float(logsumexp(model.log_contributions(part), axis=1).sum()) for part in parts) / len(X)
     return directions - 0.5 * ((36 - M) * np.log(0.2 * np.pi) + float(model.residual_energy(X).mean()) / 0.1)

@@ -16,7 +16,7 @@ SCOUT = ms.GradientNorm(1e-3, relative=True) | ms.MaxIterations(300)  # the best
 
 def run(report: Report) -> None:
     """Measure."""
-    report.title("the mean problem: N=50, m=177, n=10, noise .3, from the medoid")
+    report.title("the mean problem: N=50, m=177, n=10, noise 0.3, from the medoid")
     problems = report.reference("lds_problems", "mean")
     if problems is None:
         return

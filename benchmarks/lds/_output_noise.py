@@ -47,7 +47,7 @@ def _error(A: np.ndarray) -> float:
 
 
 def _eigenvalues(report: Report) -> None:
-    report.title(f"eigenvalue error, two damped pairs, m=6, q=.3: median of {SEEDS} seeds, over the better nfoursid")
+    report.title(f"eigenvalue error, two damped pairs, m=6, q=0.3: median of {SEEDS} seeds, over the better nfoursid")
     try:
         import pandas as pd
         from nfoursid.nfoursid import NFourSID
@@ -91,7 +91,7 @@ def cycle(T: int, noise: float, seed: int) -> np.ndarray:
 
 
 def slow(T: int, noise: float, seed: int) -> np.ndarray:
-    """Return outputs (T, 3) of modes .95, .8 and .5 in state noise 1, mixed, with output noise."""
+    """Return outputs (T, 3) of modes 0.95, 0.8 and 0.5 in state noise 1, mixed, with output noise."""
     rng = np.random.default_rng([6, seed])
     Q = np.linalg.qr(rng.standard_normal((3, 3)))[0]
     A, x, y = Q @ np.diag([0.95, 0.8, 0.5]) @ Q.T, np.zeros(3), np.empty((T + 200, 3))
@@ -175,7 +175,7 @@ def _coverage(report: Report) -> None:
     report.note(
         "slow modes: the largest pole is estimated too small, and so is the spread of what it carries on, unless"
     )
-    report.note("the bootstrap simulates from systems without the bias (with N4SID .847 before, .872 since)")
+    report.note("the bootstrap simulates from systems without the bias (with N4SID 0.847 before, 0.872 since)")
 
 
 def _shares(X: list[np.ndarray], identifier: LDSIdentifier) -> list[float]:

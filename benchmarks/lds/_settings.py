@@ -80,7 +80,7 @@ def run(report: Report) -> None:
         report.note(f"agreement of seeds {found.agreement:.3f}; {found.seconds:.2f} s a fit with its choice")
         report.row(f"{name}: mean purity of the default, at worst {min(found.purities):.3f}", own, ".3f")
         report.row(f"{name}: its lead over the best control, {best}", own - controls[best], ".3f")
-    report.row(f"sets of {total} on which the default is at most .02 below the best control", int(won), "d", least=7)
+    report.row(f"sets of {total} on which the default is at most 0.02 below the best control", int(won), "d", least=7)
 
 
 def _sets() -> Iterator[tuple[str, Labelled]]:

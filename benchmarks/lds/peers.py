@@ -70,7 +70,7 @@ def convolved(sequences: list[np.ndarray], K: int, seed: int) -> np.ndarray:
 
 
 METHODS: dict[str, Callable[[list[np.ndarray], int, int], np.ndarray]] = {
-    "time warping, window .1": partial(warped, window=0.1),
+    "time warping, window 0.1": partial(warped, window=0.1),
     "time warping": partial(warped, window=None),
     "random convolutions": convolved,
 }

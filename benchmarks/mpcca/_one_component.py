@@ -38,7 +38,7 @@ def run(report: Report) -> None:
 
     peer = FactorAnalysis(D_LATENT, tol=1e-12, max_iter=20_000).fit(whole).score(whole)
     problem = _problem(views, "diag", "expanded")
-    for noise in ("half the variances", "uniform(.02, 1.5)"):
+    for noise in ("half the variances", "uniform(0.02, 1.5)"):
         short = []
         for seed in range(STARTS):
             first = _start(problem, seed)

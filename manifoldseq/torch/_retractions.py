@@ -28,7 +28,7 @@ def polar_rows(Y: Any) -> Any:
     """
     _check_wide(Y)
     # A trick of speed: with eigh in place of the iteration an epoch of a network on MNIST takes 1.12 times as long with
-    # 50 rows, 1.19 times with 200, .86 times with 400 (`python -m benchmarks.tricks rows`)
+    # 50 rows, 1.19 times with 200, 0.86 times with 400 (`python -m benchmarks.tricks rows`)
     eps = torch.finfo(Y.dtype).eps
     for _ in range(_PASSES):
         E = Y @ Y.T

@@ -190,13 +190,13 @@ class HierarchicalSequenceEncoder(ClassNamePrefixFeaturesOutMixin, TransformerMi
     bits : {"auto", 1, 2, 3, 4, 8, 32}
         Bits per coordinate, of levels that span what it takes along the whole way, or around (see `relative`).
         ``"auto"``: of two bits, of one or two relative ones, and of two with segments a third shorter, the fewest bytes
-        that find as many noisy copies of own frames, to .02; or the best that `bytes_per_frame` allows.
+        that find as many noisy copies of own frames, to 0.02; or the best that `bytes_per_frame` allows.
     relative : bool or "auto"
         Keep the mean of eight points in eight bits, and the points less it in `bits` (1 to 3): for ways that wander
         off. ``"auto"``: tried where `bits` is ``"auto"``, otherwise False.
     bytes_per_frame : float, optional
         A budget for everything that is kept, in place of `segment_length` and `bits`: of all codes, each with the
-        shortest segments within the budget, the one that finds most noisy copies of own frames; of equals (to .001) the
+        shortest segments within the budget, the one that finds most noisy copies of own frames; of ties (to 0.001) the
         one of the shortest segments.
     n_groups : int, optional
         In place of `bits`: product quantization with so many bytes per point (needs faiss).

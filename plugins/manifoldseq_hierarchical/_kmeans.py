@@ -236,8 +236,8 @@ class SubspaceKMeans(ClusterMixin, SubspaceCodes):
         The printed one is (1); with ``n_components=None`` its labels are those of Lloyd's k-means, and the subspace is
         what stores them compactly.
     shrinkage : float, "auto" or "ledoit-wolf"
-        Of the mixture's covariance toward a multiple of the columns' variances, from 0 to 1. ``"auto"``: .02, or a
-        tenth of the columns per frame if that is more. 0 and 1 stand for 10⁻⁶ and .999: the covariance has an inverse,
+        Of the mixture's covariance toward a multiple of the columns' variances, from 0 to 1. ``"auto"``: 0.02, or a
+        tenth of the columns per frame if that is more. 0 and 1 stand for 10⁻⁶ and 0.999: the covariance has an inverse,
         and the data a say. The one of Ledoit and Wolf (2004), for the labels of a first
         k-means, is larger; it is best for the covariance, which is not the same as best for the clusters.
     init : {"k-means++", "random", "segments"} or array-like

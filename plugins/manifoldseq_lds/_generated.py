@@ -77,7 +77,7 @@ def noisy_textures(
 
 
 def echoes(seed: int = 0, *, per_class: int = 20, T: int = 200, noise: float = 0.6) -> SequenceData:
-    """Return single channels of noise with an echo of itself, .8 as loud, after 8, 10 or 12 steps.
+    """Return single channels of noise with an echo of itself, 0.8 as loud, after 8, 10 or 12 steps.
 
     Parameters
     ----------
@@ -102,7 +102,7 @@ def echoes(seed: int = 0, *, per_class: int = 20, T: int = 200, noise: float = 0
 
 
 def two_tones(seed: int = 0, *, per_class: int = 20, T: int = 200, noise: float = 0.5) -> SequenceData:
-    """Return single channels of two tones of equal level, .1, .2 or .3 radians per step apart, at any phase, in noise.
+    """Return single channels of two tones of equal level, 0.1, 0.2 or 0.3 radians per step apart, in noise.
 
     Parameters
     ----------

@@ -346,7 +346,7 @@ def to_centre(x: np.ndarray) -> float:
 def test_an_inner_run_that_is_solved_is_not_yet_feasible(inner: str) -> None:
     result = penalized(to_centre, lambda x: 2 * (x - CENTRE), [0.1, 0.2], h=CIRCLE, inner_solver=inner)
     assert not result.success or result.feasibility <= 1e-6
-    never = (lambda x: to_centre(x) - 0.5, lambda x: 2 * (x - CENTRE))  # at least .5 everywhere
+    never = (lambda x: to_centre(x) - 0.5, lambda x: 2 * (x - CENTRE))  # at least 0.5 everywhere
     result = penalized(to_centre, lambda x: 2 * (x - CENTRE), [2.0, 1.0], below=never, inner_solver=inner)
     assert result.status is Status.INFEASIBLE and result.feasibility == pytest.approx(0.5)
     constant = (lambda x: 1.0, lambda x: np.zeros(2))

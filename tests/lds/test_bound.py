@@ -16,7 +16,7 @@ from manifoldseq_lds import (
     solve_common_problem,
 )
 
-SHEAR = np.array([[0.5, 3.0], [0.0, 0.5]])  # spectral radius .5, singular values up to 3.08
+SHEAR = np.array([[0.5, 3.0], [0.0, 0.5]])  # spectral radius 0.5, singular values up to 3.08
 
 
 def copies(A=SHEAR, N=5, m=3):

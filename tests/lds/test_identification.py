@@ -69,7 +69,7 @@ def test_batches_of_lengths_agree_with_the_definition(center):
 
 
 def test_soft_normalization_of_known_singular_values():
-    """Section 5 of the notes: 1 becomes .848 and .5 becomes .555."""
+    """Section 5 of the notes: 1 becomes 0.848 and 0.5 becomes 0.555."""
     X = [simulate(np.diag([1.0, 0.5]), np.eye(3, 2), np.array([1.0, 1.0]), 8)]
     A = LDSIdentifier(n_states=2, center=False, scale=False, stabilizer="SN").fit_transform(X).A[0]
     s = np.linalg.svd(naive(X[0], 2, center=False)[0])[1]

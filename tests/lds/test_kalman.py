@@ -278,7 +278,7 @@ def test_missing_values_in_noise_are_found_up_to_the_noise(kind):
     holed = [np.where(hole, np.nan, x) for hole, x in zip(holes, X, strict=True)]
     filled = LDSIdentifier(4, center=False).fit(X).interpolate(holed)
     error = np.concatenate([(y - x)[hole] for y, x, hole in zip(filled, clean, holes, strict=True)])
-    assert np.sqrt(np.mean(error**2)) < 0.08  # linear interpolation: above .3
+    assert np.sqrt(np.mean(error**2)) < 0.08  # linear interpolation: above 0.3
     for x, y, hole in zip(holed, filled, holes, strict=True):
         np.testing.assert_array_equal(x[~hole], y[~hole])
 

@@ -49,7 +49,7 @@ def test_eigenvalues_under_output_noise(method):
 @pytest.mark.slow
 @pytest.mark.parametrize("method", ["n4sid", "em"])
 def test_defaults_do_not_damp_what_output_noise_left_alone(method):
-    """Against the true eigenvalues; soft normalization errs by .13 here, and is less likely than n4sid without it."""
+    """Against the true eigenvalues; soft normalization errs by 0.13 here, and is less likely than n4sid without it."""
     X = [noisy(1000, seed) for seed in range(6)]
     identifier = LDSIdentifier(4, method=method)
     assert identifier.stabilizer == "auto" and identifier.stabilizer_ == "CG"
@@ -356,7 +356,7 @@ def test_pieces_with_missing_values_are_filled():
 
 
 def cycles(N, T):
-    """Sequences (N, T, 1) of a damped cycle in state noise .3 and output noise .3."""
+    """Sequences (N, T, 1) of a damped cycle in state noise 0.3 and output noise 0.3."""
     rng, pole = np.random.default_rng(0), 0.97 * np.exp(0.5j)
     A, x = np.array([[pole.real, -pole.imag], [pole.imag, pole.real]]), np.zeros((N, 2))
     Y = np.empty((N, T + 200, 1))
@@ -369,7 +369,7 @@ def cycles(N, T):
 @pytest.mark.slow
 @pytest.mark.parametrize("method", ["n4sid", "em"])
 def test_intervals_with_a_delay_hold_their_share(method):
-    """One channel in output noise, whose stacked steps share it: without the bootstrap about .8 instead of .9."""
+    """One channel in output noise, whose stacked steps share it: without the bootstrap about 0.8 instead of 0.9."""
     Y = cycles(60, 120)
     seen, ahead = list(Y[:, :100]), Y[:, 100:]
     identifier = LDSIdentifier(2, delay=4, method=method).fit(seen)
@@ -383,7 +383,7 @@ def test_intervals_with_a_delay_hold_their_share(method):
 
 @pytest.mark.slow
 def test_intervals_of_slow_modes_hold_their_share():
-    """Poles of .95, .8 and .5, all of which are estimated too small in 80 steps: .85 if they are believed."""
+    """Poles of 0.95, 0.8 and 0.5, all of which are estimated too small in 80 steps: 0.85 if they are believed."""
     X = []
     for seed in range(60):
         rng = np.random.default_rng([6, 100 + seed])

@@ -68,7 +68,7 @@ def test_spectra_of_oscillations_lie_at_their_angles() -> None:
 
 @pytest.mark.parametrize("model", [LDSIdentifier(4, delay=4, center=False), LDSKMeans(2, n_states=4, random_state=0)])
 def test_spectra_are_those_before_stabilization(model: Any) -> None:
-    """Tones of .1 and .3 rad per step: the default SN would draw them at other angles, inside the disc."""
+    """Tones of 0.1 and 0.3 rad per step: the default SN would draw them at other angles, inside the disc."""
     t = np.arange(200)[:, None]
     X = [np.cos(0.1 * t + k * np.arange(5)) + np.cos(0.3 * t + k * np.arange(5) ** 2) for k in (1, 2, 3, 4)]
     expected = np.exp(1j * np.repeat([0.1, 0.3], 4))

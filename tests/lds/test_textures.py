@@ -21,7 +21,7 @@ def test_shapes_range_and_labels(videos):
 
 @pytest.mark.parametrize(("label", "rate"), [(0, 2.5), (1, 6.5), (2, 3 * 1.5), (4, 8.0)])
 def test_periodic_classes_have_their_frequency(videos, label, rate):
-    """Cycles per video, up to the random speed of .8 to 1.2."""
+    """Cycles per video, up to the random speed of 0.8 to 1.2."""
     for video in videos[label::6]:
         video = video.reshape(60, -1)
         spectrum = np.abs(np.fft.rfft(video - video.mean(axis=0), n=960, axis=0)).mean(axis=1)
@@ -31,7 +31,7 @@ def test_periodic_classes_have_their_frequency(videos, label, rate):
 def test_noise_rises_and_blobs_drift(videos):
     for video in videos[3::6]:
         lags = {rows: np.corrcoef(video[0, rows:].ravel(), video[3, : 32 - rows].ravel())[0, 1] for rows in range(10)}
-        assert 4 <= max(lags, key=lags.__getitem__) <= 7  # 3 frames at 2 × .8 to 2 × 1.2 rows each
+        assert 4 <= max(lags, key=lags.__getitem__) <= 7  # 3 frames at 2 × 0.8 to 2 × 1.2 rows each
     assert all(video.mean() < 0.45 for video in videos[5::6])  # few bright blobs on dark ground
 
 

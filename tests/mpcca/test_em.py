@@ -287,7 +287,7 @@ def test_cca_start_is_the_closed_form():
 
 @parametrize("seed", range(3), fast=1)
 def test_one_component_with_diagonal_noise_reaches_factor_analysis(seed):
-    """From the random start, and with its noise replaced by uniform(.02, 1.5)."""
+    """From the random start, and with its noise replaced by uniform(0.02, 1.5)."""
     m = mixture(K=1, sizes=(10, 8), d=3, seed=seed)
     views, _ = drawn(m, 500, seed)
     peer = FactorAnalysis(3, tol=1e-10, max_iter=3000).fit(np.hstack(views)).score(np.hstack(views))

@@ -171,7 +171,7 @@ def test_concentrations_of_hope_may_stay_at_the_start(small: Digits, tmp_path: P
 @pytest.mark.parametrize("kappa", ["fixed", "free", "start"])
 @pytest.mark.parametrize("model", table.MODELS)
 def test_finer_cells_have_choices_of_their_own(model: str, kappa: str) -> None:
-    """The quantile of quadrants, .92 of PCA-movMF, is worse than quadrants at 3 x 3 cells."""
+    """The quantile of quadrants, 0.92 of PCA-movMF, is worse than quadrants at 3 x 3 cells."""
     quadrants = table._chosen(model, kappa, 2)
     for pooling in (3, 4):
         assert table._chosen(model, kappa, pooling) == table.replace(quadrants, quantile=0.75, pooling=pooling)

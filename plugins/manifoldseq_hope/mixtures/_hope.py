@@ -67,7 +67,7 @@ class HOPE(ProjectedMixture):
     variance_floor : float
         Variances of Gaussians are at least this share of the mean variance of a column.
     noise_variance : float, "closed" or "bounded"
-        sigma^2: fixed (the paper's experiments set .1), the closed form (23), or (23) up to the least variance of z.
+        sigma^2: fixed (the paper's experiments set 0.1), the closed form (23), or (23) up to the least variance of z.
         With (23) alone the likeliest projection may be a minor subspace.
     noise_floor : float
         sigma^2 is at least this share of the mean variance of a column.

@@ -196,7 +196,7 @@ class Clustering:
 
     @cached_property
     def wide(self) -> NDArray[np.bool_]:
-        """Which systems have singular values above .99: their means may be below the medoid after a few steps."""
+        """Which systems have singular values above 0.99: their means may be below the medoid after a few steps."""
         return np.linalg.norm(self.systems.A, 2, axis=(1, 2)) > stable.RADIUS
 
     @cached_property

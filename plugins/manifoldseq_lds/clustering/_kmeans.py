@@ -124,15 +124,15 @@ class LDSKMeans(Chosen, ClassNamePrefixFeaturesOutMixin, TransformerMixin, Clust
         ``"auto"``: chosen in `fit` without labels, by `choose_clustering` from two to twelve, as many as a quarter of
         the sequences. Twelve pairs of halves are clustered with each number, on one matrix of kernel values.
     n_states : int or str
-        Of the systems that sequences are identified as: ``identifier=LDSIdentifier(n_states)`` for short. ``"auto"``:
-        chosen in `fit` without labels, together with the delay, the mean, the stabilizer and `moments`; see the notes.
-        With a number nothing is chosen, and dynamics alone count: on JapaneseVowels ``n_states=3`` has a purity of .64,
-        where ``"auto"``, which takes three states as well, has .96. A number with the rest as chosen:
+        Number of states of the identified systems, short for ``identifier=LDSIdentifier(n_states)``. ``"auto"``: chosen
+        in `fit` without labels, together with the delay, the mean, the stabilizer and `moments`; see the notes. With a
+        number, dynamics alone are compared: on JapaneseVowels ``n_states=3`` has a purity of 0.64, while ``"auto"``,
+        which chooses three states as well, has a purity of 0.96. To change the number of states of a choice:
         ``model.set_params(**{**fitted.choice_.best_params, "n_states": 4})``.
     identifier : LDSIdentifier, optional
-        How sequences are identified; it is copied. Without effect on `Systems`. With ``n_states="auto"``, here and in
-        it, its delay, `center` and (of ``method="pca"``) `stabilizer` are chosen too where they are left at their
-        defaults, ``"auto"`` for delay and `center`; all else is as it says. The choice judges by systems of
+        Identifier of sequences; it is copied. It has no effect on `Systems`. With ``n_states="auto"``, here and in the
+        identifier, its delay, `center` and (of ``method="pca"``) `stabilizer` are chosen too if they have their
+        defaults, ``"auto"`` for delay and `center`; other parameters are kept. The choice judges by systems of
         ``method="pca"``, whatever its `method` is.
     bound : float
         ``mean="canonical"`` is sought among systems with singular values of A up to this, as (12) asks. Members may
@@ -208,15 +208,15 @@ class LDSKMeans(Chosen, ClassNamePrefixFeaturesOutMixin, TransformerMixin, Clust
         250 sequences that of as many evenly spaced ones, unless the fit has compared all pairs. NaN for one cluster.
         Absent after `partial_fit`, and after Ctrl-C.
     moment_weights_ : ndarray of shape (2 d,)
-        Of the `MomentKernel`; absent if only the dynamics count.
+        Weights of the `MomentKernel`; absent if only dynamics are compared.
     counts_ : ndarray of shape (K,), int
-        Systems that each centre stands for: the sizes of the clusters, or what `partial_fit` has seen.
+        Number of systems of each centre: the sizes of the clusters, or the numbers seen by `partial_fit`.
     n_features_in_ : int
         Channels of the sequences, or outputs of the `Systems`, seen in `fit`.
     feature_names_in_ : ndarray of str of shape (d,)
         Names of the channels, where every sequence of `fit` is a data frame.
     scale_ : ndarray of shape (d,)
-        What each channel of sequences is divided by; absent after a fit to `Systems`.
+        Scale by which each channel of sequences is divided; absent after a fit to `Systems`.
 
     Notes
     -----
@@ -224,10 +224,11 @@ class LDSKMeans(Chosen, ClassNamePrefixFeaturesOutMixin, TransformerMixin, Clust
 
     ``n_states="auto"``: settings of the identification are compared by forecasts one step ahead of the last third of
     each sequence; those within a quarter of the least error count as equal. With each of these, level and size of the
-    channels are admitted where the kernel matrices of dynamics and moments are aligned (.3 or more). What then agrees
-    most between clusterings of random halves of the data is taken, and of what agrees equally well, what looks at most.
-    Where forecasts are no better than a constant, by more than their standard error over sequences, there are no
-    dynamics to agree with: level and size are then also admitted with systems that hardly differ.
+    channels are admitted where the kernel matrices of dynamics and moments are aligned (0.3 or more). Among the
+    remaining settings, the one whose clusterings of random halves of the data agree best is chosen. Ties go to the
+    setting that uses the most information. Where forecasts are no better than a constant, by more than their standard
+    error over sequences, there are no dynamics to agree with: level and size are then also admitted with systems that
+    hardly differ.
 
     References
     ----------

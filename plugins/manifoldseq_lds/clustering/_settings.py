@@ -517,7 +517,7 @@ def _summarize(one: dict[str, Any]) -> None:
 
 
 def _best(compared: list[dict[str, Any]]) -> int:
-    """Return the row that looks at most of those within one paired standard error of the most stable one."""
+    """Return the row that uses the most information, within one paired standard error of the most stable one."""
     last = [i for i, one in enumerate(compared) if one["halvings"] == _HALVINGS[1]]
     values = {i: np.array(compared[i]["values"]) for i in last}
     top = max(last, key=lambda i: values[i].mean())  # the first of equals: the least forecast error

@@ -91,7 +91,7 @@ class LDSSpectralClustering(Chosen, ClusterMixin, SequenceEstimator):
     Notes
     -----
     There is no `agreement_` of starts as of `LDSKMeans`: starts of k-means on the first K eigenvectors agree whatever
-    the data (.92 with two clusters of systems that have none, where clusters of halves of them agree by .01). See
+    the data (0.92 with two clusters of systems that have none, where clusters of halves of them agree by 0.01). See
     `stability_`.
 
     Examples

@@ -74,7 +74,7 @@ class LDSClassifier(ClassifierMixin, SequenceEstimator):
     method : {"svm", "nearest", "residual", "ridge"}
         ``"svm"``: support vector machines on the kernel, one against the rest. ``"nearest"``: the class of the nearest
         training system in feature space. ``"residual"``: sparse coding over all training systems; the class whose
-        atoms alone, with their codes, reconstruct the system best. ``"ridge"``: ridge regression (.1) from these codes
+        atoms alone, with their codes, reconstruct the system best. ``"ridge"``: ridge regression (0.1) from these codes
         to the classes.
     n_states : int or str
         Of the systems that sequences are identified as: ``identifier=LDSIdentifier(n_states)`` for short.
@@ -316,7 +316,7 @@ class LDSClassifier(ClassifierMixin, SequenceEstimator):
         return dual, intercept
 
     def _ridge(self, gram: Array, codes: NDArray[np.intp], n_classes: int) -> tuple[Array, Array]:
-        """Return the weights ``W = L Z' (Z Z' + .1 I)^-1`` of the codes Z of the training systems."""
+        """Return the weights ``W = L Z' (Z Z' + 0.1 I)^-1`` of the codes Z of the training systems."""
         Z = sparse_codes(gram, gram, self.alpha)
         targets = np.eye(n_classes)[:, codes]
         weights = np.linalg.solve(Z @ Z.T + _RIDGE * np.eye(len(Z)), Z @ targets.T).T

@@ -19,7 +19,7 @@ class ProjectionKernel(OutputNormalKernel):
     Systems are packed once into output-normal form, where ``k = norm(X, "fro")**2`` with
     ``A1' X A2 - X + C1' C2 = 0``; there is no inverse and no loop per pair. BLAS runs on one thread inside.
 
-    The error is below 1e-12 up to spectral radius .999, also for defective A with n of 5 or less, relative to n; for
+    The error is below 1e-12 up to spectral radius 0.999, also for defective A with n of 5 or less, relative to n; for
     defective A with n = 10 it is below 3e-12. In single precision it is about 1e-6.
 
     ``convex_in_output`` says that k is convex and quadratic in the output matrix of one argument.

@@ -37,7 +37,7 @@ class FixedSteps(CentreRule):
     """Five steps of Algorithm 1 at the fixed rates 0.1 (Lambda, V) and 1 (U); they may raise the objective.
 
     On ``-(gradient_scale / N) sum k``: 2 is (8) as printed, with Lambda clipped as in (18); 1 is what the authors'
-    toolbox does, which rescales all of Lambda to at most .999. Registered as ``"papers:printed"`` and
+    toolbox does, which rescales all of Lambda to at most 0.999. Registered as ``"papers:printed"`` and
     ``"papers:toolbox"``.
 
     Parameters
@@ -59,7 +59,7 @@ class FixedSteps(CentreRule):
     def __call__(self, task: CentreTask, centre: Point, rows: Rows, inner: int) -> tuple[Point, float]:
         """Return the new centre of the members `rows`, and the evaluations spent."""
         beta = np.full(len(rows), -self.gradient_scale / len(rows))
-        manifold: Any = ms.manifolds.CanonicalLDS(*centre[2].shape)  # |Lambda| at most .99
+        manifold: Any = ms.manifolds.CanonicalLDS(*centre[2].shape)  # |Lambda| at most 0.99
         if self.rescale:
             _, V, U = manifold.factors
             manifold = ms.manifolds.Product(_Rescaled(len(centre[0]), 0.999), V, U)
