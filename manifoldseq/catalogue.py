@@ -36,6 +36,7 @@ RECORDS = (
     _manifold("hyperbolic", "Hyperbolic", "Hyperbolic space on the hyperboloid"),
     _manifold("generalized-stiefel", "GeneralizedStiefel", "n × p matrices X with X' B X = I"),
     _manifold("bounded-diagonal", "BoundedDiagonal", "Diagonals with entries between -bound and bound"),
+    _manifold("box", "Box", "Arrays with entries between bounds of their own, which may be infinite"),
     _manifold("open-box", "OpenBox", "Vectors with entries inside (-bound, bound), metric of an unbounded coordinate"),
     _manifold("product", "Product", "Tuples of points, one of each factor"),
     _manifold("power", "Power", "Points of one manifold along a leading axis"),

@@ -12,7 +12,7 @@ from ._base import base_of as base_of
 from ._base import filled as filled
 from ._base import leaf_shapes as leaf_shapes
 from ._base import logarithmic_longest as logarithmic_longest
-from ._bounded import BoundedDiagonal
+from ._bounded import BoundedDiagonal, Box
 from ._euclidean import Euclidean
 from ._frozen import Frozen
 from ._generalized_stiefel import GeneralizedStiefel
@@ -30,6 +30,7 @@ from ._stiefel import Orthogonal, Stiefel
 
 __all__ = [
     "BoundedDiagonal",
+    "Box",
     "CanonicalLDS",
     "Euclidean",
     "Frozen",

@@ -1,60 +1,30 @@
-"""Diagonal matrices with bounded entries, kept as vectors."""
+"""Arrays whose entries lie between bounds that can be reached."""
 
 from __future__ import annotations
 
 import math
+from abc import abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
 
+from ..linalg import freeze
 from ._base import Manifold, bound_of, size
 
 
-@dataclass(frozen=True)
-class BoundedDiagonal(Manifold[np.ndarray]):
-    """Diagonals whose entries lie in [−bound, bound]; a point is the vector of length n.
+class _Bounded(Manifold[np.ndarray]):
+    """A product of intervals, closed where they end. Subclasses give the sides."""
 
-    Parameters
-    ----------
-    n : int
-    bound : float
-        Greater than zero; below one it makes ``diag(x) @ V`` a stable transition matrix for every orthogonal V.
-
-    Notes
-    -----
-    The bound is kept by clipping, with an active set: ``project`` is the identity; ``gradient`` drops components that
-    push outward at an active bound, so its norm measures stationarity; ``retract`` and ``nearest`` clip, which is the
-    bound normalization (18) of the LDS paper.
-
-    Examples
-    --------
-    >>> import numpy as np, manifoldseq as ms
-    >>> M = ms.manifolds.BoundedDiagonal(2, bound=0.5)
-    >>> M.retract(np.array([0.4, 0.0]), np.array([0.3, 0.1])).tolist()
-    [0.5, 0.1]
-    """
-
-    n: int
-    bound: float = 0.99
     bounded: ClassVar[bool] = True  # type: ignore[misc]
     retractions: ClassVar[tuple[str, ...]] = ("clip",)
     second_order: ClassVar[tuple[str, ...]] = ("clip",)
     one_base: ClassVar[bool] = True  # type: ignore[misc]
-    _example: ClassVar[tuple[Any, ...]] = (5,)
 
-    def __post_init__(self) -> None:
-        size("BoundedDiagonal", n=self.n)
-        object.__setattr__(self, "bound", bound_of("BoundedDiagonal", self.bound, np.inf))
-
-    @property
-    def shape(self) -> tuple[int]:
-        return (self.n,)
-
-    @property
-    def dim(self) -> int:
-        return self.n
+    @abstractmethod
+    def sides(self, dtype: Any) -> tuple[Any, Any]:
+        """Return the lower and the upper bounds, which broadcast against a point."""
 
     def project(self, x: np.ndarray, u: np.ndarray) -> np.ndarray:
         return u
@@ -71,10 +41,6 @@ class BoundedDiagonal(Manifold[np.ndarray]):
 
     # a convex part of flat space: geodesics are straight lines as far as the bounds
 
-    @property
-    def typical_distance(self) -> float:  # type: ignore[override]
-        return self.bound * math.sqrt(self.n)
-
     def exp(self, x: np.ndarray, u: np.ndarray) -> np.ndarray:
         return self.nearest(x + u)
 
@@ -87,19 +53,183 @@ class BoundedDiagonal(Manifold[np.ndarray]):
         return u
 
     def nearest(self, x: np.ndarray) -> np.ndarray:
-        bound = x.dtype.type(self.bound)
-        return np.minimum(np.maximum(x, -bound), bound)
+        lower, upper = self.sides(x.dtype)
+        return np.minimum(np.maximum(x, lower), upper)
 
     def feasibility(self, x: np.ndarray) -> Any:
-        violation = np.maximum(np.abs(x).max(axis=-1) - x.dtype.type(self.bound), 0)
+        lower, upper = self.sides(x.dtype)
+        beyond = np.maximum(np.maximum(lower - x, x - upper), 0)
+        violation = beyond.max(axis=tuple(range(x.ndim - len(self.shape), x.ndim)), initial=0)
         return float(violation) if violation.ndim == 0 else violation
 
     def free(self, x: np.ndarray, egrad: np.ndarray) -> Any:
-        # held: on a bound, and the negative gradient points outward (x and −g have one sign)
-        return (np.abs(x) < x.dtype.type(self.bound)) | (x * egrad >= 0)
+        # held: on a bound, and the negative gradient points outward
+        lower, upper = self.sides(x.dtype)
+        return ((x > lower) | (egrad <= 0)) & ((x < upper) | (egrad >= 0))
+
+    def descent_curve(self, x: np.ndarray, egrad: np.ndarray) -> Callable[[Any], np.ndarray]:
+        return lambda step: self.nearest(x - x.dtype.type(step) * egrad)
+
+
+@dataclass(frozen=True)
+class BoundedDiagonal(_Bounded):
+    """Diagonals whose entries lie in [−bound, bound]; a point is the vector of length n.
+
+    Parameters
+    ----------
+    n : int
+    bound : float
+        Greater than zero; below one it makes ``diag(x) @ V`` a stable transition matrix for every orthogonal V.
+
+    Notes
+    -----
+    ``Box(-bound, bound, n)`` by its name in the models of linear dynamical systems: clipping is the bound normalization
+    (18) of the LDS paper. See :class:`Box`.
+
+    Examples
+    --------
+    >>> import numpy as np, manifoldseq as ms
+    >>> M = ms.manifolds.BoundedDiagonal(2, bound=0.5)
+    >>> M.retract(np.array([0.4, 0.0]), np.array([0.3, 0.1])).tolist()
+    [0.5, 0.1]
+    """
+
+    n: int
+    bound: float = 0.99
+    _example: ClassVar[tuple[Any, ...]] = (5,)
+
+    def __post_init__(self) -> None:
+        size("BoundedDiagonal", n=self.n)
+        object.__setattr__(self, "bound", bound_of("BoundedDiagonal", self.bound, np.inf))
+
+    @property
+    def shape(self) -> tuple[int]:
+        return (self.n,)
+
+    @property
+    def dim(self) -> int:
+        return self.n
+
+    @property
+    def typical_distance(self) -> float:  # type: ignore[override]
+        return self.bound * math.sqrt(self.n)
+
+    def sides(self, dtype: Any) -> tuple[Any, Any]:
+        bound = dtype.type(self.bound)
+        return -bound, bound
 
     def random_point(self, rng: np.random.Generator, dtype: Any = np.float64) -> np.ndarray:
         return rng.uniform(-self.bound, self.bound, self.n).astype(dtype)
 
-    def descent_curve(self, x: np.ndarray, egrad: np.ndarray) -> Callable[[Any], np.ndarray]:
-        return lambda step: self.nearest(x - x.dtype.type(step) * egrad)
+
+class Box(_Bounded):
+    """Arrays whose entries lie between bounds of their own, which may be infinite and can be reached.
+
+    Parameters
+    ----------
+    lower, upper : float or array-like
+        Bounds, ``lower <= upper``, which broadcast against each other and `shape`; −inf and inf where there is none.
+        Where the two are equal the entry is fixed. In place of the two, `lower` may be a ``scipy.optimize.Bounds``.
+    *shape : int
+        Shape of a point; that of the bounds by default.
+
+    Raises
+    ------
+    ValueError
+        If a bound is NaN, if a lower bound is above its upper one, or if the shapes do not match.
+
+    Notes
+    -----
+    Bounds are kept by clipping, with an active set: ``project`` is the identity; ``gradient`` drops components that
+    push outward at an active bound, so its norm measures stationarity; ``retract`` and ``nearest`` clip. Source:
+    Bertsekas, "Projected Newton methods for optimization problems with simple constraints", 1982. A factor of a
+    :class:`Product` puts bounds on some variables and a manifold on others. Where the optimum is inside, and the
+    objective is defined inside only, use :class:`OpenBox` or :class:`Positive`.
+
+    Random points are uniform between two finite bounds, at an exponential distance of a single one, and normal where
+    there is none.
+
+    Examples
+    --------
+    Nonnegative least squares, as ``scipy.optimize.nnls`` solves it:
+
+    >>> import numpy as np, manifoldseq as ms
+    >>> A, b = np.array([[1.0, 2.0], [0.0, 1.0], [1.0, 0.0]]), np.array([1.0, 2.0, -1.0])
+    >>> f = ms.objective(lambda x: 0.5 * ((A @ x - b) ** 2).sum(), lambda x: A.T @ (A @ x - b))
+    >>> ms.minimize(ms.Problem(ms.manifolds.Box(0, np.inf, 2), f), np.ones(2)).x.round(6).tolist()
+    [0.0, 0.8]
+    """
+
+    @classmethod
+    def example(cls, rng: np.random.Generator) -> Manifold[Any]:
+        """Return a small box with finite and infinite sides."""
+        return cls([-np.inf, 0.0, -1.0, -np.inf], [np.inf, np.inf, 1.0, 2.0])
+
+    def __init__(self, lower: Any, upper: Any = None, *shape: int) -> None:
+        if upper is None:
+            if not (hasattr(lower, "lb") and hasattr(lower, "ub")):
+                raise TypeError("Box(lower, upper) needs two bounds, or one scipy.optimize.Bounds")
+            lower, upper = lower.lb, lower.ub
+        size("Box", **{f"shape[{k}]": n for k, n in enumerate(shape)})
+        try:
+            sides = [np.asarray(side, dtype=np.float64) for side in (lower, upper)]
+            whole = np.broadcast_shapes(*(side.shape for side in sides), *([shape] if shape else []))
+        except (TypeError, ValueError) as error:
+            raise ValueError(f"Box(lower, upper, *shape): numbers of shapes that match are needed ({error})") from None
+        if not whole or (shape and whole != shape):
+            raise ValueError(f"Box(lower, upper{''.join(f', {n}' for n in shape)}): bounds of shape {whole} do not fit")
+        self.lower, self.upper = (freeze(np.array(np.broadcast_to(side, whole))) for side in sides)
+        wrong = ~(self.lower <= self.upper) | (self.lower == np.inf) | (self.upper == -np.inf)
+        if wrong.any():
+            where = tuple(int(k) for k in np.argwhere(wrong)[0])
+            raise ValueError(
+                f"Box(lower, upper): entry {where[0] if len(where) == 1 else where} has the bounds "
+                f"{self.lower[where]:g} and {self.upper[where]:g}: the lower one must not be above the upper one"
+            )
+        self._free = freeze(self.lower < self.upper)
+        self._dim = int(self._free.sum())
+        self._sides = {np.dtype(t): (self.lower.astype(t), self.upper.astype(t)) for t in (np.float32, np.float64)}
+
+    def __repr__(self) -> str:
+        ends = [side.flat[0] if (side == side.flat[0]).all() else None for side in (self.lower, self.upper)]
+        lower, upper = ("…" if end is None else f"{end:g}" for end in ends)
+        return f"Box({lower}, {upper}, {', '.join(map(str, self.shape))})"
+
+    def __eq__(self, other: object) -> bool:
+        return type(other) is type(self) and all(
+            np.array_equal(a, b)
+            for a, b in ((self.lower, other.lower), (self.upper, other.upper))  # type: ignore[attr-defined]
+        )
+
+    def __hash__(self) -> int:
+        return hash((self.shape, self.lower.tobytes(), self.upper.tobytes()))
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return self.lower.shape
+
+    @property
+    def dim(self) -> int:
+        return self._dim
+
+    @property
+    def typical_distance(self) -> float:  # type: ignore[override]
+        half = 0.5 * (self.upper - self.lower)
+        return float(np.linalg.norm(np.where(np.isfinite(half), half, 1.0)))
+
+    def sides(self, dtype: Any) -> tuple[Any, Any]:
+        return self._sides[dtype]
+
+    def project(self, x: np.ndarray, u: np.ndarray) -> np.ndarray:
+        return u if self._dim == self.lower.size else np.where(self._free, u, u.dtype.type(0))
+
+    def free(self, x: np.ndarray, egrad: np.ndarray) -> Any:
+        free = super().free(x, egrad)
+        return free if self._dim == self.lower.size else free & self._free
+
+    def random_point(self, rng: np.random.Generator, dtype: Any = np.float64) -> np.ndarray:
+        low, high = np.isfinite(self.lower), np.isfinite(self.upper)
+        lower, upper = np.where(low, self.lower, 0.0), np.where(high, self.upper, 0.0)
+        uniform, far, normal = rng.random(self.shape), rng.exponential(size=self.shape), rng.standard_normal(self.shape)
+        one = np.where(low, lower + far, np.where(high, upper - far, normal))
+        return self.nearest(np.where(low & high, lower + uniform * (upper - lower), one).astype(dtype))

@@ -12,6 +12,7 @@ import scipy.linalg
 import manifoldseq as ms
 from manifoldseq.manifolds import (
     BoundedDiagonal,
+    Box,
     CanonicalLDS,
     Euclidean,
     GeneralizedStiefel,
@@ -71,6 +72,9 @@ MANIFOLDS: dict[str, Manifold] = {
     "generalized": GeneralizedStiefel(np.diag([1.0, 2.0, 4.0, 8.0]) + 0.5, 2),
     "one filter": GeneralizedStiefel(np.diag([1.0, 2.0, 4.0]) + 0.5, 1),
     "all filters": GeneralizedStiefel(np.diag([1.0, 2.0, 4.0]) + 0.5, 3),
+    "box": Box([-np.inf, 0.0, -1.0, -np.inf], [np.inf, np.inf, 1.0, 2.0]),
+    "boxes": Box(0.0, np.inf, 2, 3) ** 2,
+    "partly fixed": Box([0.0, 1.0, -1.0], [2.0, 1.0, np.inf]),
     "product": Product(Stiefel(5, 2), Euclidean(3), names=("U", "b")),
     "nested": Product(Product(Stiefel(5, 2), BoundedDiagonal(2)), Orthogonal(3), names=("pair", "V")),
     "lds": CanonicalLDS(6, 3),
