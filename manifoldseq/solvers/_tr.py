@@ -74,7 +74,7 @@ class TR(Solver):
     coordinates, the step is clipped by the retraction, and the model is taken at the clipped step (for one more product
     where clipping or curvature changed it). On a product without a preconditioner every factor has a scale, learnt from
     the Hessian products; a start costs one product more, and one more per factor with a small gradient. Two vectors are
-    kept per Hessian product of a step.
+    kept for each of the first 20 Hessian products of a step.
 
     References
     ----------
@@ -214,9 +214,10 @@ class TR(Solver):
         if "scales" not in state:
             return {}
         kept, dot = state, inner_product(problem, at.x)
-        for piece in path.pieces[-10:]:
-            if piece.alpha < math.inf:
-                kept = {**kept, **with_pair(problem, at.x, (piece.direction, piece.curved), kept)}
+        convex = [piece for piece in path.pieces if piece.alpha < math.inf]
+        pairs = [(p.direction, p.curved) for p in convex if p.direction is not None and p.curved is not None]
+        for pair in pairs[-10:]:
+            kept = {**kept, **with_pair(problem, at.x, pair, kept)}
         scales = {"scales": kept["scales"], "unknown": kept["unknown"]}
         if not scales["scales"].any():
             return scales
@@ -234,12 +235,12 @@ class TR(Solver):
 class _Piece(NamedTuple):
     """A straight piece of the conjugate-gradient path.
 
-    Its direction d, the Hessian times it, how far it is followed (inf: no minimum), and of its start s the inner
-    products ⟨d, d⟩, ⟨s, d⟩ and ⟨s, s⟩ in the norm of the inverse of the preconditioner.
+    Its direction d and the Hessian times it (None where they are not kept), how far it is followed (inf: no minimum),
+    and of its start s the inner products ⟨d, d⟩, ⟨s, d⟩ and ⟨s, s⟩ in the norm of the inverse of the preconditioner.
     """
 
-    direction: np.ndarray
-    curved: np.ndarray
+    direction: np.ndarray | None
+    curved: np.ndarray | None
     alpha: float
     dd: float
     sd: float
@@ -253,27 +254,36 @@ class _Piece(NamedTuple):
         return (-self.sd + max(self.sd * self.sd - self.dd * rest, 0.0) ** 0.5) / self.dd
 
 
+KEPT = 20
+"""Pieces of a path whose two vectors are kept. A step that is shortened to a later one computes the path again."""
+
+
 class _Path:
     """The path of conjugate gradients for H s = −g from zero, computed as far as it was followed.
 
-    A shorter step costs no product.
+    A shorter step costs no product, unless it ends on a piece that is not kept.
     """
 
     def __init__(self, grad: np.ndarray, product: Product, P: Product | None, dot: Dot, most: int) -> None:
-        self.product, self.P, self.dot, self.most = product, P, dot, most
-        self.residual = grad.copy()  # g + H s
-        self.z = grad if P is None else P(grad)
-        self.squared = dot(grad, self.z)
-        if not self.squared > 0 and P is not None:
-            self.P, self.z, self.squared = None, grad, dot(grad, grad)
+        self.grad, self.product, self.P, self.dot, self.most = grad, product, P, dot, most
         self.end = 0.0
+        self.begin()
+        if not self.squared > 0 and P is not None:
+            self.P = None
+            self.begin()
+
+    def begin(self) -> None:
+        self.residual = self.grad.copy()  # g + H s
+        self.z = self.grad if self.P is None else self.P(self.grad)
+        self.squared = self.dot(self.grad, self.z)
         self.pieces: list[_Piece] = []
 
     def within(self, radius: float) -> tuple[np.ndarray, np.ndarray, float, bool]:
-        """Return the last point of the path inside the radius, the Hessian times it, its length, and whether the ball
-        ended the path."""
-        size = 0.0
-        s, curved = np.zeros_like(self.residual), np.zeros_like(self.residual)
+        """Return the last point s inside the radius, H s, the length of s, and whether the ball ended the path."""
+        ends = next((k for k, piece in enumerate(self.pieces) if piece.alpha >= piece.reach(radius)), len(self.pieces))
+        if len(self.pieces) > KEPT and ends >= KEPT:
+            self.begin()
+        s, curved, size = np.zeros_like(self.residual), np.zeros_like(self.residual), 0.0
         axpy, n = AXPY[s.dtype], s.size
         for k in range(self.most):
             piece = self.pieces[k] if k < len(self.pieces) else self.next()
@@ -306,10 +316,13 @@ class _Path:
             if not self.squared > self.end:
                 return None
             beta = self.squared / before
+            assert last.direction is not None
             direction = residual.dtype.type(beta) * last.direction
             axpy(self.z, direction, n, -1.0)
             dd, sd = self.squared + beta * beta * last.dd, beta * (last.sd + last.alpha * last.dd)
             ss = last.ss + last.alpha * (2 * last.sd + last.alpha * last.dd)
+            if len(self.pieces) > KEPT:
+                self.pieces[-1] = last._replace(direction=None, curved=None)
         curved = self.product(direction)
         curvature = dot(direction, curved)
         # where the curvature is not positive the model falls along d without end: the path leaves the ball on it

@@ -227,3 +227,20 @@ def test_exact_products_must_exist() -> None:
     problem, x0, _ = system()
     with pytest.raises(ValueError, match="needs hessian_product, which the objective lacks"):
         ms.minimize(problem, x0, solver=TR(hessian="exact"))
+
+
+def test_few_vectors_are_kept_of_a_path(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A path that is computed again leads to the same points, for more products where steps are shortened."""
+    f = ms.objective(
+        scipy.optimize.rosen,
+        scipy.optimize.rosen_der,
+        hessian_product=lambda x, u: scipy.optimize.rosen_hess_prod(x, u),
+    )
+    problem, results = ms.Problem(Euclidean(30), f), []
+    for kept in (1000, 2):
+        monkeypatch.setattr("manifoldseq.solvers._tr.KEPT", kept)
+        results.append(ms.minimize(problem, np.full(30, -1.2), solver=TR(radius=5.0), max_iter=500))
+    all_kept, few_kept = results
+    assert all_kept.success
+    np.testing.assert_array_equal(few_kept.history["fun"], all_kept.history["fun"])
+    assert few_kept.nhev > all_kept.nhev
