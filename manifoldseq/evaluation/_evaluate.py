@@ -1,4 +1,4 @@
-"""An estimator beside its controls: one figure by which they are compared, and a verdict in words."""
+"""Comparison of an estimator with its controls by one figure, and a verdict in words."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Figures of an evaluation: compared with its controls, confusions, features in two dimensions, the nearest."""
+"""Figures of an evaluation: comparison with controls, confusions, features in two dimensions, neighbours."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Checks of the parameters of reproductions; one sentence each."""
+"""Checks of the parameters of reproductions."""
 
 from os import PathLike
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Preconditioned descent directions: a function of the user times the Riemannian gradient."""
+"""Preconditioned descent directions by a user-supplied function."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What every reader keeps to: only regular files, errors of one sentence, and sizes checked before memory is taken."""
+"""Limits of all readers: regular files only, short errors, and sizes that are checked before memory is allocated."""
 
 import errno
 import os

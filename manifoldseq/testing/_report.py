@@ -1,4 +1,4 @@
-"""What a checker hands back: one verdict per law."""
+"""The report of a check: one verdict per law."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Optimizers of torch for orthonormal parameters beside others."""
+"""Optimizers of torch for orthonormal and other parameters."""
 
 import warnings
 from collections.abc import Callable, Iterable

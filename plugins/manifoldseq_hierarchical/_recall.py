@@ -1,4 +1,4 @@
-"""Recall of frames that are not stored, beside key frames kept as they are."""
+"""Recall of frames that are not stored, compared with stored key frames."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Checks of labels; one sentence each."""
+"""Checks of labels."""
 
 from numbers import Number, Real
 from typing import Any
