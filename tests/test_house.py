@@ -85,7 +85,7 @@ def test_continuous_integration_runs_both_test_targets() -> None:
 
 def test_every_private_module_is_forbidden_to_plugins() -> None:
     contracts = {contract["name"]: contract for contract in SETTINGS["tool"]["importlinter"]["contracts"]}
-    forbidden = contracts["Plugins use only public names: manifoldseq and its rooms"]["forbidden_modules"]
+    forbidden = contracts["Plugins use only public names: manifoldseq and its packages"]["forbidden_modules"]
     private = {f"manifoldseq.{file.stem}" for file in (ROOT / "manifoldseq").glob("_[a-z]*.py")}
     assert private <= set(forbidden)
 
