@@ -1,7 +1,7 @@
 """A plugin-based manifold-optimization engine for sequences and multi-view data.
 
-``minimize`` solves a problem over a manifold. ``get_model``, ``get_estimator``, ``get_kernel`` and ``get_solver`` return
-registered objects by name. Other public names are in the packages ``linalg``, ``manifolds``, ``objectives``,
+``minimize`` solves a problem over a manifold. ``get_model``, ``get_estimator``, ``get_kernel`` and ``get_solver``
+return registered objects by name. Other public names are in the packages ``linalg``, ``manifolds``, ``objectives``,
 ``kernels``, ``solvers``, ``batch``, ``interop``, ``estimators``, ``models``, ``evaluation``, ``hooks``, ``testing``,
 ``execution``, ``storage``, ``report`` and ``reproduction``.
 """
