@@ -1,8 +1,9 @@
 """A plugin-based manifold-optimization engine for sequences and multi-view data.
 
-``minimize`` solves a problem over a manifold; ``get_model``, ``get_estimator``, ``get_kernel`` and ``get_solver`` find
-what plugins registered by name; the packages ``linalg, manifolds, objectives, kernels, solvers, batch, interop,
-estimators, models, evaluation, hooks, testing, execution, storage, report, reproduction`` hold the rest.
+``minimize`` solves a problem over a manifold. ``get_model``, ``get_estimator``, ``get_kernel`` and ``get_solver``
+return registered objects by name. Other public names are in the packages ``linalg``, ``manifolds``, ``objectives``,
+``kernels``, ``solvers``, ``batch``, ``interop``, ``estimators``, ``models``, ``evaluation``, ``hooks``, ``testing``,
+``execution``, ``storage``, ``report`` and ``reproduction``.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Optional packages: one error message, with the command that installs them, for whatever needs one."""
+"""Optional packages: one error message, with the command that installs them."""
 
 from __future__ import annotations
 

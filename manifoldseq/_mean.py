@@ -1,4 +1,4 @@
-"""Riemannian centres of mass: `frechet_mean`."""
+"""Fréchet means on manifolds: `frechet_mean`."""
 
 from __future__ import annotations
 

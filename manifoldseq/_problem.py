@@ -1,4 +1,4 @@
-"""A manifold, an objective, and ways to start."""
+"""The optimization problem: a manifold, an objective and initializers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How messages quote values: in one line, and never more than the start of a long one."""
+"""Quoted values in messages: on one line, and shortened if they are long."""
 
 from __future__ import annotations
 

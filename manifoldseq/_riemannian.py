@@ -1,4 +1,4 @@
-"""Riemannian derivatives taken back to the Euclidean ones that solvers ask for."""
+"""Conversion of Riemannian derivatives to the Euclidean derivatives that solvers use."""
 
 from __future__ import annotations
 

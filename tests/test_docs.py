@@ -137,6 +137,13 @@ def test_links_of_page_lead_to_files_and_headings(page: Path) -> None:
             assert heading in anchors, (link, anchors)
 
 
+@pytest.mark.parametrize("page", PAGES[1:], ids=lambda page: page.name)
+def test_no_text_of_page_is_a_comment(page: Path) -> None:
+    """A line that begins with a per cent sign is a comment in MyST, and is not shown."""
+    text = re.sub(r"```.*?```", "", page.read_text(encoding="utf-8"), flags=re.DOTALL)
+    assert not re.findall(r"^\s*%.*", text, re.MULTILINE)
+
+
 def test_plugin_of_fifteen_lines_has_no_more() -> None:
     model = blocks(DOCS / "develop" / "plugin.md", "python")[0]
     assert len([line for line in model.splitlines() if line.strip() and "import" not in line]) <= 15

@@ -1,4 +1,4 @@
-"""Many independent problems over one manifold, solved together in the one loop."""
+"""Many independent problems over one manifold, minimized together in the main loop."""
 
 from __future__ import annotations
 

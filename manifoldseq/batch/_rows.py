@@ -1,4 +1,4 @@
-"""The state of a batch of problems in the loop; rows leave it when they are solved or cannot go on."""
+"""The state of a batch of problems; rows are removed when they have ended."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``manifoldseq check``: the conformance of what a package registers, and what of it could only be imported."""
+"""``manifoldseq check``: conformance tests of the records of a package; some records can only be imported."""
 
 import traceback
 from collections.abc import Sequence

@@ -1,4 +1,4 @@
-"""``manifoldseq doctor``: what is installed, what is missing, and what is wrong."""
+"""``manifoldseq doctor``: installed packages, missing extras, and errors of plugins."""
 
 import os
 import platform

@@ -1,4 +1,4 @@
-"""``manifoldseq fit``: an estimator on data, into a run directory."""
+"""``manifoldseq fit``: fits an estimator to data and writes a run directory."""
 
 import time
 import warnings

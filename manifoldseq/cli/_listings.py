@@ -1,4 +1,4 @@
-"""``manifoldseq models | kernels | manifolds | …``: what is registered, and one record with its parameters."""
+"""``manifoldseq models | kernels | manifolds | …``: lists of records, and one record with its parameters."""
 
 from inspect import Parameter, signature
 from pathlib import Path

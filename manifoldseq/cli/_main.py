@@ -1,4 +1,4 @@
-"""The group of commands, imported when they are asked for; exit status and last words after an error or Ctrl-C."""
+"""The group of commands, which are imported on demand; exit status and messages after an error or Ctrl-C."""
 
 import errno
 import os

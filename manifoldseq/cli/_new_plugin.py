@@ -1,4 +1,4 @@
-"""``manifoldseq new-plugin``: a distribution that works, to be filled with other mathematics."""
+"""``manifoldseq new-plugin``: writes a plugin package whose tests pass."""
 
 import keyword
 import re

@@ -1,4 +1,4 @@
-"""Models part by part: where each part, initializer and update is defined, and who gives it."""
+"""The parts of models: the file, line and plugin that define each part, initializer and update."""
 
 import inspect
 from collections.abc import Iterator, Mapping

@@ -1,4 +1,4 @@
-"""Plugins in one file: ``--plugin FILE.py``, and ``FILE.py:NAME`` wherever a name is asked for."""
+"""Plugins in single files: ``--plugin FILE.py``, and ``FILE.py:NAME`` in place of a name."""
 
 import re
 import sys

@@ -1,4 +1,4 @@
-"""``manifoldseq report``: the HTML page of one run, or of several side by side."""
+"""``manifoldseq report``: the HTML page of one run, or a comparison of several runs."""
 
 from pathlib import Path
 

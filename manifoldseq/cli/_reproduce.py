@@ -1,4 +1,4 @@
-"""``manifoldseq reproduce``: a table or figure of a paper, measured again and compared with the paper's numbers."""
+"""``manifoldseq reproduce``: measures a table or figure of a paper and compares it with the printed numbers."""
 
 from inspect import Parameter, signature
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""A run directory: there from the first moment, the model before all reports, ``"state": "done"`` last."""
+"""Run directories: created at the start, the model before all reports, ``"state": "done"`` at the end."""
 
 import csv
 import io

@@ -1,4 +1,4 @@
-"""What several commands use: the error of bad input, options, aligned tables, JSON, suggestions, completion."""
+"""Code of several commands: errors of bad input, options, aligned tables, JSON, suggestions, completion."""
 
 import difflib
 import json

@@ -1,4 +1,4 @@
-"""``manifoldseq solve``: a registered model, or a problem in a file, by one of the solvers."""
+"""``manifoldseq solve``: solves the problem of a registered model or of a file."""
 
 import json
 import math

@@ -1,4 +1,4 @@
-"""What estimators are made of: input and parameter checks, starts, fingerprints, row blocks, the baseline features."""
+"""Parts of estimators: checks of inputs and parameters, starts, fingerprints, row blocks, baseline features."""
 
 from .._checks import (
     check_choice,

@@ -1,4 +1,4 @@
-"""Methods that an estimator has only with some settings or after some fits, and the message that says why not."""
+"""Methods that exist only with some settings or after some fits, with error messages that give the reason."""
 
 from collections.abc import Callable
 from functools import update_wrapper

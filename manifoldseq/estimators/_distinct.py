@@ -1,4 +1,4 @@
-"""Equal rows: as one with their common weight, how many different ones there are, and the one warning of too few."""
+"""Equal rows: merging them with their weights, counting the different ones, and a warning if there are too few."""
 
 import warnings
 from collections.abc import Iterable, Iterator

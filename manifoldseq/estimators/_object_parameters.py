@@ -1,4 +1,4 @@
-"""Parameters that are objects with settings of their own, such as an identifier, a kernel or a solver."""
+"""Parameters that are objects with their own settings, such as an identifier, a kernel or a solver."""
 
 from collections.abc import Callable, Mapping
 from contextlib import suppress

@@ -1,4 +1,4 @@
-"""From scikit-learn's `random_state` to a numpy Generator."""
+"""Conversion of scikit-learn's `random_state` to a NumPy Generator."""
 
 from hashlib import sha256
 from numbers import Integral

@@ -1,4 +1,4 @@
-"""Rows: one policy for arrays of shape (N, D), and blocks of consecutive rows."""
+"""Checks of arrays of shape (N, D), and blocks of consecutive rows."""
 
 from collections.abc import Iterator
 from typing import Any

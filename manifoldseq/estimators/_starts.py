@@ -1,4 +1,4 @@
-"""Starts: the one multi-start loop, of every estimator and of `minimize`, on the executor of the context."""
+"""The multi-start loop of all estimators and of `minimize`, on the executor of the context."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Quality of fits: figures of an estimator, compared with those of simple controls on the same data."""
+"""Quality of fits: figures of an estimator compared with those of simple controls on the same data."""
 
 from importlib import import_module
 from typing import TYPE_CHECKING, Any

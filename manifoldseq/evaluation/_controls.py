@@ -1,4 +1,4 @@
-"""Controls: estimators of sequences that know no model of time, or nothing but second moments."""
+"""Controls: simple estimators without a model of time, or with second moments only."""
 
 from abc import abstractmethod
 from collections.abc import Callable

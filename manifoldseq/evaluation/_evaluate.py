@@ -1,4 +1,4 @@
-"""Compare an estimator with its controls by one figure, and state a verdict in words."""
+"""Comparison of an estimator with its controls by one figure, and a verdict in words."""
 
 from __future__ import annotations
 

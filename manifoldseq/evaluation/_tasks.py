@@ -1,4 +1,4 @@
-"""What each kind of estimator is measured by, without labels and with them."""
+"""The quality figures of each kind of estimator, with and without labels."""
 
 from __future__ import annotations
 

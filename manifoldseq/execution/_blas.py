@@ -1,4 +1,4 @@
-"""How many threads the linear algebra library uses."""
+"""The number of threads of the linear algebra library."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Rows in blocks: in memory, of memory maps or from recipes; sums over them, by any executor, in one order."""
+"""Blocks of rows, in memory, of memory maps or from recipes, and their sums in a fixed order."""
 
 from __future__ import annotations
 

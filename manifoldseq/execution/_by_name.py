@@ -1,4 +1,4 @@
-"""Pickling by name of functions, and of objects that decorators have put in place of functions."""
+"""Pickling by name of functions, and of objects that replace functions by decoration."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The executor on a cluster: recipes go out, results come back; nothing is scattered, so any worker may die."""
+"""The executor on a dask cluster: recipes are sent, results return, and workers may fail."""
 
 from __future__ import annotations
 

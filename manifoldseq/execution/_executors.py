@@ -1,4 +1,4 @@
-"""Executors: ordered maps and sums over tasks, and over shards, which are kept where they are computed on."""
+"""Executors: ordered maps and sums over tasks, and over shards that stay where they are computed."""
 
 from __future__ import annotations
 

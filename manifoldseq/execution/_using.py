@@ -1,4 +1,4 @@
-"""Which executor computes, and with how many workers: ``with manifoldseq.execution.using("threads", 2): ...``."""
+"""The choice of executor and workers: ``with manifoldseq.execution.using("threads", 2): ...``."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Hooks: how models, kernels, solvers and the rest are registered and found by name."""
+"""Hooks: registration of models, kernels, solvers and other records, and their names."""
 
 from ._bundled import BUNDLED
 from ._hookspecs import hookimpl

@@ -1,4 +1,4 @@
-"""Every hook of manifoldseq; a plugin implements the ones it needs.
+"""The specifications of all hooks; a plugin implements the hooks that it needs.
 
 A plugin is a module (or object) named by an entry point of the group ``manifoldseq``. Every hook but
 `manifoldseq_commands` is a generator of the frozen records of `manifoldseq.hooks`. Records hold strings

@@ -1,4 +1,4 @@
-"""What a kernel, its packed items and a domain are: the protocols `Kernel`, `PackedItems` and `Domain`."""
+"""The protocols `Kernel`, `PackedItems` and `Domain`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The one registry of the process, asked by name."""
+"""Access to the registry of the process by names."""
 
 import difflib
 from collections.abc import Mapping, Sequence

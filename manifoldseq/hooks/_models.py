@@ -1,4 +1,4 @@
-"""A model's record with the parts of its base, and with the initializers and updates that other records add."""
+"""Complete records of models: with the parts of the base, and initializers and updates of other records."""
 
 from __future__ import annotations
 

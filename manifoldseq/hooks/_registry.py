@@ -1,4 +1,4 @@
-"""Names to records, and which record a name stands for where several plugins give it."""
+"""The registry of records, and the order of precedence if several plugins register a name."""
 
 import difflib
 import logging

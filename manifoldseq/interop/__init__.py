@@ -1,4 +1,4 @@
-"""To and from pymanopt: its manifolds and problems here, those of here for its optimizers."""
+"""Conversion of manifolds and problems to and from pymanopt."""
 
 from ._from_pymanopt import from_pymanopt
 from ._to_pymanopt import to_pymanopt

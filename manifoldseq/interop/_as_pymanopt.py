@@ -1,4 +1,4 @@
-"""The subclass of pymanopt's Manifold behind which one of ours works; importing this imports pymanopt."""
+"""The subclass of pymanopt's Manifold that wraps a manifold; importing this module imports pymanopt."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Manifolds of pymanopt among ours."""
+"""Manifolds of pymanopt as manifolds of manifoldseq."""
 
 from __future__ import annotations
 

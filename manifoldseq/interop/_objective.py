@@ -1,4 +1,4 @@
-"""Functions as pymanopt has them: the arrays of a point are positional arguments, value and gradient are apart."""
+"""Functions in the form of pymanopt: parts of a point are positional arguments, value and gradient are separate."""
 
 from __future__ import annotations
 

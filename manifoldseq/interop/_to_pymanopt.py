@@ -1,4 +1,4 @@
-"""Our manifolds in pymanopt."""
+"""Manifolds of manifoldseq as manifolds of pymanopt."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Kernels: what one is, and kernels made from a function of two items or from other kernels."""
+"""Kernels from a function of two items, and from other kernels."""
 
 from ..hooks._kernels import Domain, Kernel, PackedItems
 from ._algebra import NormalizedKernel, ProductKernel, RBFKernel, SumKernel, as_kernel

@@ -1,4 +1,4 @@
-"""What differs between one problem and many at once: scalars, decisions and vectors with a leading axis, or without.
+"""Operations for one problem or many at once: scalars, decisions and vectors with or without a leading axis.
 
 Descents, searches, the frame, first steps and Krylov spaces are written once, in terms of an axis. With :data:`ONE`
 scalars are floats, decisions are bools and flat vectors have shape (n,); with :data:`ROWS` scalars and decisions are

@@ -1,4 +1,4 @@
-"""The routines of BLAS and LAPACK that small problems call directly."""
+"""Routines of BLAS and LAPACK that are called directly for small problems."""
 
 from __future__ import annotations
 

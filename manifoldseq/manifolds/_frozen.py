@@ -1,4 +1,4 @@
-"""A manifold of one point: a factor that is kept at its start."""
+"""A manifold with one point: a factor that is not optimized."""
 
 from __future__ import annotations
 

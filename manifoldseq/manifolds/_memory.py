@@ -1,4 +1,4 @@
-"""What is derived from a point, kept while the point lives."""
+"""A cache of results that are derived from a point."""
 
 from __future__ import annotations
 

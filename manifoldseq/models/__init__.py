@@ -1,4 +1,4 @@
-"""What a registered model becomes: its problem, and estimators that solve it."""
+"""Problems of registered models, and base classes of their estimators."""
 
 from importlib import import_module
 from typing import TYPE_CHECKING, Any

@@ -1,4 +1,4 @@
-"""From the parts of a registered model to its problem: the one place that knows how parts are put together."""
+"""The problem of a registered model, assembled from its parts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Objectives: what is minimized, how it is differentiated, how it splits over data."""
+"""Objectives: functions to minimize, their derivatives, and sums over data."""
 
 from ._additive import Additive, BlockUpdate, Sums
 from ._counted import Counter

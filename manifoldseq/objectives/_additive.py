@@ -1,4 +1,4 @@
-"""Statistics that add over rows, and block updates: closed forms in place of steps of a solver."""
+"""Objectives of statistics that are sums over rows, and closed-form block updates."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Automatic differentiation of plain cost functions; the library is imported when the first cost is differentiated."""
+"""Automatic differentiation of cost functions; the library is imported at the first derivative."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Derivatives by jax: compiled once per cost, in double precision where the point is, without changing jax's flag."""
+"""Derivatives by jax, compiled once per cost, in the precision of the point, without changing jax's flag."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Validation of what cost functions and differentiation libraries return."""
+"""Validation of the return values of cost functions and differentiation libraries."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The objective: one frozen record of callables."""
+"""The objective: a frozen record of functions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Objectives that are sums over shards of data, which recipes load where they are used."""
+"""Objectives that are sums over shards of data; recipes load the shards where they are used."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Figures of clusters: their sizes, how they meet the labels, the kernel between their members; purity, NMI, ARI."""
+"""Figures of clusters: sizes, agreement with labels, the kernel between members; purity, NMI, ARI."""
 
 from typing import TYPE_CHECKING, Any
 

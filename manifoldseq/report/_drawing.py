@@ -1,4 +1,4 @@
-"""A figure as SVG that follows the theme of the page, made once and kept as a file that is safe to show."""
+"""Figures as SVG in the colours of the page, stored as files that are safe to display."""
 
 import io
 import re

@@ -1,4 +1,4 @@
-"""Figures of an evaluation: comparison with controls, confusion matrix, features in two dimensions, neighbours."""
+"""Figures of an evaluation: comparison with controls, confusions, features in two dimensions, neighbours."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A quality figure as a record: rows of an estimator and of its controls, checked where they are made or read."""
+"""The record of an evaluation: validated rows of an estimator and of its controls."""
 
 from __future__ import annotations
 

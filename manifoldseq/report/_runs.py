@@ -1,4 +1,4 @@
-"""A run as a report sees it: the files of a run directory, or a fitted estimator or result in memory."""
+"""Runs in reports: the files of a run directory, or a fitted estimator or result in memory."""
 
 import json
 from collections.abc import Iterable

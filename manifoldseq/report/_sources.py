@@ -1,4 +1,4 @@
-"""What figures are drawn from: a fitted estimator with its data, a result, a run directory, or plain arrays."""
+"""Data of figures: a fitted estimator with its data, a result, a run directory, or arrays."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""The one visual language of figures and pages: colours, markers, dashes, axes."""
+"""The style of figures and pages: colours, markers, dashes, axes."""
 
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any

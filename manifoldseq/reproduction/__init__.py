@@ -1,4 +1,4 @@
-"""What a reproduction of a table or figure is made of: rows, parts that resume, checked parameters."""
+"""Parts of reproductions of tables and figures: rows, resumable parts, checked parameters."""
 
 from ..estimators import check_choice, check_number, check_whole
 from ._parameters import figure_file, folder_of, names, whole_numbers

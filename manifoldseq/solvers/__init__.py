@@ -1,4 +1,4 @@
-"""Solvers, one algorithm per file, and the public parts that they are written with."""
+"""Solvers, one algorithm per file, and the public parts for new solvers."""
 
 from ..linalg import flatten, tree_map, unflattener
 from ._adam import Adam

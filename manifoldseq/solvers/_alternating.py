@@ -1,4 +1,4 @@
-"""Block coordinate descent: closed-form updates in turn, an inner solver where there is none."""
+"""Block coordinate descent: closed-form updates, and an inner solver for the other factors."""
 
 from __future__ import annotations
 

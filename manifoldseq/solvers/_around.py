@@ -1,4 +1,4 @@
-"""Wrappers of solvers: a unit for objectives near overflow or underflow, and curvature."""
+"""Wrappers of solvers: scaling of objectives near overflow or underflow, and curvature."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which solver `minimize` takes unless told otherwise."""
+"""The choice of the default solver of `minimize`."""
 
 from __future__ import annotations
 

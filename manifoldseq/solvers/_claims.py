@@ -1,4 +1,4 @@
-"""A test before a success: does the objective change along a tangent vector as its gradient claims?"""
+"""A test before a success is reported: comparison of the objective with its gradient along a tangent vector."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Descents: in which direction to go. With a search (how far) one is a solver, see :class:`LineSearch`."""
+"""Descents, which compute directions. With a search they form a solver, see :class:`LineSearch`."""
 
 from __future__ import annotations
 

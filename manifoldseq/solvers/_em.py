@@ -1,4 +1,4 @@
-"""Expectation maximization over all rows, for every model whose data enter through sums."""
+"""Expectation maximization over all rows, for models whose data enter through sums."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The frame of solvers that are a descent (in which direction) and a search (how far)."""
+"""The frame of solvers that consist of a descent (direction) and a search (step length)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Schedules: the step size of every iteration, as small frozen values."""
+"""Schedules of step sizes."""
 
 from __future__ import annotations
 

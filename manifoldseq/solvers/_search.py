@@ -1,4 +1,4 @@
-"""Line searches: how far to go along a direction."""
+"""Line searches, which compute the step length along a direction."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Model files, checkpoints and readers; nothing here ever unpickles."""
+"""Model files, checkpoints and readers; nothing is unpickled."""
 
 from ._arrays import load_array, load_arrays
 from ._checkpoint import Checkpoint, CheckpointError

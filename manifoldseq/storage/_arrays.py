@@ -1,4 +1,4 @@
-"""Arrays of files, in their own dtypes and under the limits of all readers: what readers of plugins are made of."""
+"""Arrays in files, read in their own dtypes under the limits of all readers."""
 
 import zipfile
 from collections.abc import Iterable

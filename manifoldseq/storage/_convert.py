@@ -1,4 +1,4 @@
-"""Sequences from files of any kind and from other conventions, cut into windows and scaled."""
+"""Sequences from files and from other conventions; windows and scaling."""
 
 import warnings
 from collections.abc import Sequence

@@ -1,4 +1,4 @@
-"""Files that are whole or not there: written under another name, made durable, then renamed."""
+"""Atomic files: written under a temporary name, synced, then renamed."""
 
 import os
 from collections.abc import Mapping

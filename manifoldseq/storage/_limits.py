@@ -1,4 +1,4 @@
-"""Rules of every reader: only regular files, errors of one line, and sizes checked before memory is allocated."""
+"""Limits of all readers: regular files only, short errors, and sizes that are checked before memory is allocated."""
 
 import errno
 import os

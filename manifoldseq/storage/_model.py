@@ -1,4 +1,4 @@
-"""Model files: ``model.npz`` for the arrays, ``model.json`` for all else; loading executes nothing that they say."""
+"""Model files: ``model.npz`` for the arrays, ``model.json`` for other values; loading executes no code."""
 
 from __future__ import annotations
 

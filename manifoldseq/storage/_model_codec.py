@@ -1,4 +1,4 @@
-"""What a model file can hold, translated to arrays and JSON and back; decoding calls nothing that a file names."""
+"""Conversion of the content of model files to arrays and JSON and back; decoding calls nothing that a file names."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""NumPy's `.npy` and `.npz` formats: headers are compared with the bytes that are there before any array is made."""
+"""NumPy's `.npy` and `.npz` formats: headers are compared with the size of the file before arrays are allocated."""
 
 import math
 import mmap

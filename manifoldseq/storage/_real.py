@@ -1,4 +1,4 @@
-"""What an array of data may hold: real numbers, and in which order of axes."""
+"""Checks of data arrays: real numbers, and the order of the axes."""
 
 import warnings
 from decimal import Decimal

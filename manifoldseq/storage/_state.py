@@ -1,4 +1,4 @@
-"""The grammar of a resumable state."""
+"""Validation of resumable states."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What every estimator of this project owes its user, whatever its data look like."""
+"""Checks of conventions of all estimators, for all kinds of data."""
 
 from __future__ import annotations
 

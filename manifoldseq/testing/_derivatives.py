@@ -1,4 +1,4 @@
-"""Gradients and Hessian products against the values, by the order of the Taylor error along retractions."""
+"""Checks of gradients and Hessian products by the order of the Taylor error along retractions."""
 
 from __future__ import annotations
 

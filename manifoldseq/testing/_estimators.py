@@ -1,4 +1,4 @@
-"""The conventions of estimators: scikit-learn's own checks, and ours for sequences and views."""
+"""Checks of estimators: scikit-learn's own checks, and additional ones for sequences and views."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The laws that every kernel object obeys."""
+"""Checks of kernels."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The laws that every manifold obeys."""
+"""Checks of manifolds."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a manifold is checked at: a point, vectors, a test function, and every operation that broadcasts."""
+"""Cases of the checks of a manifold: a point, vectors, a test function, and all operations that broadcast."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The laws that every registered model obeys."""
+"""Checks of registered models."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The laws that every objective obeys."""
+"""Checks of objectives."""
 
 from __future__ import annotations
 

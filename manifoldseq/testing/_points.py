@@ -1,4 +1,4 @@
-"""Points and directions to check at, and comparison bit by bit."""
+"""Points and directions of checks, and comparison of bits."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a registered record is checked by, whatever its kind, or why it cannot be exercised."""
+"""The check of a registered record of any kind, or the reason why it cannot be tested."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The result of a checker: one verdict per law."""
+"""The report of a check: one verdict per law."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The slope of an error over steps, read off the straight part of its logarithmic plot."""
+"""The slope of an error over steps, from the straight part of its logarithmic plot."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The laws that every solver obeys."""
+"""Checks of solvers."""
 
 from __future__ import annotations
 

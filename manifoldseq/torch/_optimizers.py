@@ -1,4 +1,4 @@
-"""Optimizers of torch for networks with orthonormal and unconstrained parameters."""
+"""Optimizers of torch for orthonormal and other parameters."""
 
 import warnings
 from collections.abc import Callable, Iterable

@@ -1,4 +1,4 @@
-"""Hierarchical encoding: subspaces that tell classes of frames apart, found in closed form, and codes in them.
+"""Hierarchical encoding: subspaces that separate classes of frames, in closed form, and codes in them.
 
 Names load when they are first used, so that importing the package imports no model code.
 """

@@ -1,4 +1,4 @@
-"""Frames as they are given, and their classes: labels or segments as codes 0 to h - 1, or a matrix of members."""
+"""Frames and their classes: labels or segments as codes 0 to h - 1, or a matrix of members."""
 
 from typing import Any
 

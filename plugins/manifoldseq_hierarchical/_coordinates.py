@@ -1,4 +1,4 @@
-"""What estimators with a subspace share: codes of frames, frames of codes, nearest centroids in coordinates."""
+"""Common code of estimators with a subspace: codes of frames, reconstructions, nearest centroids."""
 
 from typing import Any
 

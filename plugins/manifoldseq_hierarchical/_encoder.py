@@ -1,4 +1,4 @@
-"""A long sequence stored in about a byte per frame, and retrieval of places in it."""
+"""Storage of a long sequence in about one byte per frame, and search for places in it."""
 
 import warnings
 from dataclasses import dataclass

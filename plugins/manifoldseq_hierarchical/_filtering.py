@@ -1,4 +1,4 @@
-"""Consecutive queries placed together: along straight lines through distances, or by a filter over place and speed."""
+"""Location of consecutive queries: along straight lines through distances, or by a filter over place and speed."""
 
 import math
 from collections.abc import Callable, Iterator

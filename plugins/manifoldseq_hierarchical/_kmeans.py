@@ -1,4 +1,4 @@
-"""Clusters and the subspace that tells them apart best: the alternation on F (1), and the estimator."""
+"""Clusters and the subspace that separates them: the alternating minimization of F (1), and the estimator."""
 
 import warnings
 from collections.abc import Sequence

@@ -1,4 +1,4 @@
-"""Two runs along the same way: the Nordland railway in two seasons."""
+"""Two runs on the same line: the Nordland railway in two seasons."""
 
 import os
 from pathlib import Path

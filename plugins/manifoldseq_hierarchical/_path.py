@@ -1,4 +1,4 @@
-"""A sequence kept as quantized points of a path, and searched as the path: straight lines between the points.
+"""A sequence stored as quantized points of a path, and search along the straight lines between the points.
 
 The point of a segment of frames is their mean (or one of them). Neighbouring segments are joined, so that a query is
 placed between points, and a segment can be several times as long as the tolerance.

@@ -1,4 +1,4 @@
-"""Quantized coordinates: a few bits each, packed into bytes, or one byte for several by product quantization."""
+"""Quantized coordinates: a few bits each, packed into bytes, or product quantization."""
 
 from dataclasses import dataclass
 from functools import cache

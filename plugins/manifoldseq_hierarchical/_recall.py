@@ -1,4 +1,4 @@
-"""Recall of frames that are not stored, compared with that of key frames in float32."""
+"""Recall of frames that are not stored, compared with stored key frames."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Coordinates of frames in the subspace that tells their classes apart, in closed form."""
+"""Coordinates of frames in the subspace that separates their classes, in closed form."""
 
 from collections.abc import Iterable
 from typing import Any, Self

@@ -1,4 +1,4 @@
-"""A mixture of Gaussians with one covariance, shrunk, and means in a subspace: clusters in a within-class metric."""
+"""A Gaussian mixture with one shrunk covariance and means in a subspace: clusters in a within-class metric."""
 
 import warnings
 from collections.abc import Iterator

@@ -1,4 +1,4 @@
-"""Hybrid orthogonal projection and estimation (HOPE): an orthonormal projection and a mixture model, learnt together.
+"""Hybrid orthogonal projection and estimation (HOPE): an orthonormal projection and a mixture model, learned together.
 
 Names load when they are first used, so that importing the package imports no model code.
 """

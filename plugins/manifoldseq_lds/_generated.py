@@ -1,4 +1,4 @@
-"""Generated sequences whose classes differ in dynamics alone: structures, textures, echoes, pairs of tones.
+"""Generated sequences whose classes differ only in their dynamics: structures, textures, echoes, pairs of tones.
 
 Loaders of data sets. A seed makes them anew: ``get_dataset("damaged-structure").loader(3)``.
 """

@@ -1,4 +1,4 @@
-"""Recorded sequences that lie in the wheel of aeon, read without importing aeon."""
+"""Recorded sequences from the wheel of aeon, read without importing aeon."""
 
 from importlib.util import find_spec
 from pathlib import Path

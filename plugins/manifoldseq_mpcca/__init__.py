@@ -1,4 +1,4 @@
-"""Mixtures of probabilistic canonical correlation analysers of two or more views, and what is encoded with them.
+"""Mixtures of probabilistic canonical correlation analysis of two or more views, and encodings based on them.
 
 Names load when they are first used, so that importing the package imports no model code.
 """

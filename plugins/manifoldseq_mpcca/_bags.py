@@ -1,4 +1,4 @@
-"""Bags of descriptors in several views: checked as they are read, and handed on in groups, never all at once."""
+"""Bags of descriptors in several views, checked when they are read and processed in groups."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""Which setting fills in held-out values best: the number of components, of latent dimensions, the prior, the gate."""
+"""The choice of settings by held-out imputation: components, latent dimensions, prior and gate."""
 
 import time
 from collections.abc import Callable, Mapping, Sequence

@@ -1,4 +1,4 @@
-"""M-step: the mixture that explains sufficient statistics best, (30)-(36)."""
+"""M-step: the mixture that maximizes the likelihood of sufficient statistics, (30)-(36)."""
 
 import numpy as np
 

@@ -1,4 +1,4 @@
-"""Rows by what is observed of them."""
+"""Groups of rows with the same observed values."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""Figures of a fitted mixture: what views share, and which of their columns."""
+"""Figures of a fitted mixture: shared variance of views and of columns."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""What this package registers; targets are strings, so that listing imports no model code.
+"""Registration of the records of this package; targets are strings, so that listing imports no model code.
 
 Files by subject. A file imports only from its own row and from the rows below it:
 

@@ -1,4 +1,4 @@
-"""EM for covariances that are shrunk towards a pooled one, and what noise of low rank is shrunk towards.
+"""EM for covariances that are shrunk towards a pooled one, and the targets of shrinkage for low-rank noise.
 
 The mode of the posterior under an inverse Wishart prior.
 

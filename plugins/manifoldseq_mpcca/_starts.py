@@ -1,4 +1,4 @@
-"""Where EM begins: k-means and a closed form per cluster, or random components."""
+"""Starts of EM: k-means and a closed form per cluster, or random components."""
 
 import warnings
 from dataclasses import dataclass

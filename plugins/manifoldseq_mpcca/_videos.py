@@ -1,4 +1,4 @@
-"""Precomputed descriptors of videos, such as those of HMDB51 and UCF101: read when they are asked for."""
+"""Precomputed descriptors of videos, such as those of HMDB51 and UCF101, read on demand."""
 
 import re
 from collections.abc import Sequence

@@ -1,4 +1,4 @@
-"""Tables and figures of four papers, and the baselines and speech tools that only these need.
+"""Tables and figures of four papers, with their baselines and speech tools.
 
 Names load when they are first used, so that importing the package imports no model code.
 """

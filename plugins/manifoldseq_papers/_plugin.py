@@ -1,4 +1,4 @@
-"""What this package registers; targets are strings, so that listing imports no model code.
+"""Registration of the records of this package; targets are strings, so that listing imports no model code.
 
 Files by paper. The packages of two papers do not import each other:
 

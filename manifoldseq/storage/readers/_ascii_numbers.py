@@ -1,4 +1,4 @@
-"""What counts as a number in any text: ASCII decimal digits as the field writes them, not all that `float` takes."""
+"""Numbers in text: ASCII decimal digits only, unlike `float`."""
 
 import re
 from collections.abc import Sequence

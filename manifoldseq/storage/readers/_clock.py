@@ -1,4 +1,4 @@
-"""Which column of a table is the clock, and therefore no channel; the sampling rate that it gives."""
+"""Detection of the time column of a table, and its sampling rate."""
 
 import math
 import re

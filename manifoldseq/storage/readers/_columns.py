@@ -1,4 +1,4 @@
-"""Which columns of a table are in use: the one place where they are chosen, for files, folders, frames and views."""
+"""The choice of columns, for files, folders, frames and views."""
 
 import re
 from collections.abc import Iterable, Sequence

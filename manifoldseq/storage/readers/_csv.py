@@ -1,4 +1,4 @@
-"""Tables of text in files: which line names the columns, and whether a row is a time step or a series."""
+"""Tables in text files: detection of the header, and of rows that are time steps or series."""
 
 import warnings
 from collections.abc import Sequence

@@ -1,4 +1,4 @@
-"""MATLAB files of version 5 to 7: every element is compared with the bytes that are there before scipy decodes it."""
+"""MATLAB files of version 5 to 7: sizes of elements are checked before SciPy decodes them."""
 
 import math
 import struct

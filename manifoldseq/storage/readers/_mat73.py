@@ -1,4 +1,4 @@
-"""MATLAB files of version 7.3, which are HDF5: nothing outside the file is followed, sizes are compared first."""
+"""MATLAB files of version 7.3, which are HDF5: external links are not followed, sizes are checked first."""
 
 import math
 from collections.abc import Iterator

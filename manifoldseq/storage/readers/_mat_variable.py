@@ -1,4 +1,4 @@
-"""A variable of a MATLAB file, whichever of the two formats behind the one ending it is in."""
+"""A variable of a MATLAB file of either format."""
 
 from collections.abc import Callable
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""Readers of NumPy's `.npy` and `.npz` files; nothing is ever unpickled."""
+"""Readers of NumPy's `.npy` and `.npz` files; nothing is unpickled."""
 
 import math
 import zipfile

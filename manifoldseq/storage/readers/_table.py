@@ -1,4 +1,4 @@
-"""A table in memory, a frame of pandas, into which text, Parquet and other frames are read; and its rows."""
+"""A table in memory as a frame of pandas, from text, Parquet and other frames; and its rows."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace

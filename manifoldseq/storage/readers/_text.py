@@ -1,4 +1,4 @@
-"""Tables of text. pandas is the only parser; this module tells it how a file is written, and says where a row is."""
+"""Tables of text, parsed by pandas; options of the format, and positions of rows for error messages."""
 
 import codecs
 import io

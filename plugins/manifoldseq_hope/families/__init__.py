@@ -1,1 +1,1 @@
-"""Families of components: von Mises-Fisher, Gaussian, and the special functions that they need."""
+"""Families of components, von Mises-Fisher and Gaussian, and their special functions."""

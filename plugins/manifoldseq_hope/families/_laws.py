@@ -1,4 +1,4 @@
-"""The laws that every family of components obeys."""
+"""Checks of families of components."""
 
 from collections.abc import Callable
 

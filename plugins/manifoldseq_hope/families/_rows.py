@@ -1,4 +1,4 @@
-"""Rows that the estimators and the models share: their sizes, their directions, their unit length."""
+"""Checks of rows: sizes, directions and unit length."""
 
 import warnings
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""Windows of images: where they are, which cell of a grid they are pooled in, and their normalized pixels."""
+"""Windows of images: positions, cells of pooling, and normalized pixels."""
 
 from dataclasses import dataclass
 from functools import reduce

@@ -1,4 +1,4 @@
-"""Features of vectors: how much nearer each direction of a mixture is than the mean of all of them."""
+"""Features of vectors: distances to the directions of a mixture, compared with the mean distance."""
 
 import warnings
 from collections.abc import Sequence

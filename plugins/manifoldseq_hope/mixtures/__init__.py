@@ -1,1 +1,1 @@
-"""An orthonormal projection and a mixture behind it: likelihood, EM, Algorithm 1, estimators."""
+"""An orthonormal projection followed by a mixture: likelihood, EM, estimators."""

@@ -1,4 +1,4 @@
-"""One sweep over the rows: log-densities, responsibilities, statistics and the derivative by U, in matrix products."""
+"""One pass over the rows: log-densities, responsibilities, statistics and the derivative with respect to U."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""The HOPE estimator: an orthonormal projection and a mixture behind it, learnt together without labels."""
+"""The HOPE estimator: an orthonormal projection followed by a mixture, learned together without labels."""
 
 from dataclasses import replace
 from typing import Any, Self

@@ -1,4 +1,4 @@
-"""The parameters of a HOPE model: a projection and a mixture of one family behind it."""
+"""The parameters of a HOPE model: a projection and a mixture of one family."""
 
 from dataclasses import dataclass, replace
 from typing import Any, Self

@@ -1,4 +1,4 @@
-"""The base class of estimators of a projection and a mixture behind it."""
+"""The base class of estimators with a projection followed by a mixture."""
 
 import warnings
 from abc import abstractmethod

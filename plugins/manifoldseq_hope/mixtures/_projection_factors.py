@@ -1,4 +1,4 @@
-"""How the projection of a problem is written as factors of a point: orthonormal, scaled (appendix A) or free rows."""
+"""The projection as factors of a point: orthonormal, scaled (appendix A) or free rows."""
 
 from dataclasses import dataclass
 from typing import Any

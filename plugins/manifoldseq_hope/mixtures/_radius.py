@@ -1,4 +1,4 @@
-"""The law of |z|: what makes the likelihood of directions a density of rows, which compares between dimensions."""
+"""The distribution of |z|, which makes the likelihood of directions a density that compares dimensions."""
 
 from dataclasses import dataclass
 from typing import Any

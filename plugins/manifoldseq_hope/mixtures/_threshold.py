@@ -1,4 +1,4 @@
-"""Features of a HOPE layer: the threshold of (39), and the way back from features to projections."""
+"""Features of a HOPE layer: the threshold of (39), and the reconstruction of projections from features."""
 
 from dataclasses import dataclass
 

@@ -1,4 +1,4 @@
-"""Mixtures without a learnt projection: von Mises-Fisher mixtures by EM, of all columns or of principal axes."""
+"""Mixtures without a learned projection: von Mises-Fisher mixtures by EM, of all columns or of principal axes."""
 
 from typing import Any
 

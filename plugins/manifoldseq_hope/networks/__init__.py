@@ -1,1 +1,1 @@
-"""Networks of layers behind orthonormal projections, in torch, and layers learnt without labels."""
+"""Networks with orthonormal projections in torch, and layers learned without labels."""

@@ -1,4 +1,4 @@
-"""A HOPE layer of a network in torch: a projection with orthonormal rows and rectified units behind it."""
+"""A HOPE layer of a network in torch: a projection with orthonormal rows followed by rectified units."""
 
 from numbers import Integral
 from typing import Any, Self

@@ -1,4 +1,4 @@
-"""A network of rectified layers, each behind an orthonormal projection, as a classifier."""
+"""A classifier: a network of rectified layers, each after an orthonormal projection."""
 
 import warnings
 from collections.abc import Callable, Sequence

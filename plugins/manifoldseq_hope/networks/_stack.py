@@ -1,4 +1,4 @@
-"""HOPE layers learnt one on another without labels, a classifier on top, and all of it fine-tuned with labels."""
+"""HOPE layers learned one after another without labels, a classifier on top, and fine-tuning with labels."""
 
 from collections.abc import Sequence
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""A network as a torch module (layers, dropout) and one epoch of its training, which the one loop saves and resumes."""
+"""A network as a torch module (layers, dropout) and one epoch of its training."""
 
 import dataclasses
 from collections.abc import Callable, Sequence

@@ -1,1 +1,1 @@
-"""Clusterings of sequences by their systems, neighbours, kernel matrices, and the choice of settings."""
+"""Clustering of sequences by their systems, neighbours, kernel matrices, and the choice of settings."""

@@ -1,4 +1,4 @@
-"""Settings chosen without labels: states, delay, mean, stabilizer, and whether level and size are compared too.
+"""Settings chosen without labels: states, delay, mean, stabilizer, and the weight of means and deviations.
 
 One rule for every estimator of sequences, in three steps. **Forecasts**: each setting of the identification is
 judged by the error one step ahead on what was not seen; those within a quarter of the least error count as equal.

@@ -1,4 +1,4 @@
-"""Sparse codes of sequences over a dictionary of systems that is given, or chosen without learning."""
+"""Sparse codes of sequences over a given dictionary of systems, or one that is chosen without learning."""
 
 import warnings
 from copy import copy

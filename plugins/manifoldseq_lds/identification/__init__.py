@@ -1,1 +1,1 @@
-"""From sequences to systems: subspace method, order, missing values, stabilizers."""
+"""Identification of systems from sequences: subspace method, order, missing values, stabilizers."""

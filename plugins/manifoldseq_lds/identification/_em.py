@@ -1,4 +1,4 @@
-"""A sweep of expectation maximization for model (1), sequences complete or not (Shumway and Stoffer 1982)."""
+"""An iteration of expectation maximization for model (1), with missing values (Shumway and Stoffer 1982)."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""Forecast errors of identified systems, compared with those of the last value and the mean."""
+"""Forecast errors of identified systems compared with those of the last value and the mean."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What identification errs in forecasts of short sequences, by a parametric bootstrap."""
+"""Errors of forecasts of short sequences due to the parameters, by a parametric bootstrap."""
 
 import dataclasses
 import warnings

@@ -1,4 +1,4 @@
-"""One system of a recording that grows: N4SID, inputs and covariances from sums over windows, whatever its length."""
+"""The system of a growing recording: N4SID, inputs and covariances from sums over windows of constant size."""
 
 from typing import Any
 

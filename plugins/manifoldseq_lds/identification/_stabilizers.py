@@ -1,4 +1,4 @@
-"""Stabilizers: what makes the transition matrix of least squares stable. One function each, in one table."""
+"""Stabilizers of the transition matrix of least squares: one function each, in one table."""
 
 from collections.abc import Callable
 from typing import Any

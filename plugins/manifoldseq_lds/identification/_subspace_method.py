@@ -1,4 +1,4 @@
-"""From outputs to states: singular value decomposition and least squares (Doretto et al. 2003), in batches."""
+"""States from outputs: singular value decomposition and least squares (Doretto et al. 2003), in batches."""
 
 from dataclasses import dataclass
 from typing import Any

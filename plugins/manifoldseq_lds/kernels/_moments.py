@@ -1,4 +1,4 @@
-"""The product of a kernel of dynamics and a Gaussian kernel of moments: level and size of channels."""
+"""The product of a kernel of dynamics and a Gaussian of the means and deviations of the channels."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The kernel that a parameter stands for: a registered name, or an object."""
+"""The kernel of a parameter: a registered name or an object."""
 
 from typing import Any
 

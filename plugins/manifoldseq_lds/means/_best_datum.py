@@ -1,4 +1,4 @@
-"""The datum where a sum of weighted kernels is least: of the mean, the medoid."""
+"""The datum with the smallest sum of weighted kernels: for the mean, the medoid."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""Linear dynamical systems: the record of many, their canonical form, what they predict."""
+"""Linear dynamical systems: the record of many systems, their canonical form, and their forecasts."""

@@ -1,4 +1,4 @@
-"""The record of many linear dynamical systems, and what the domain `lds` says about one of them."""
+"""The record of many linear dynamical systems, and the functions of the domain `lds`."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, fields

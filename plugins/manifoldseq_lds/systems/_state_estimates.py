@@ -1,4 +1,4 @@
-"""States and outputs of sequences under systems, with their covariances: what the Kalman filter and smoother find."""
+"""States and outputs of sequences with their covariances, from the Kalman filter and smoother."""
 
 from dataclasses import dataclass
 from typing import Any

@@ -1,4 +1,4 @@
-"""Generated dynamic textures: six classes of moving patterns, to try models of video on."""
+"""Generated dynamic textures: six classes of moving patterns."""
 
 from collections.abc import Callable
 from numbers import Integral

@@ -1,4 +1,4 @@
-"""From the blocks of a video, or the windows of a sequence, to one vector: bags of systems and pyramid pooling."""
+"""One vector from the blocks of a video or the windows of a sequence: bags of systems and pyramid pooling."""
 
 from collections.abc import Sequence
 from numbers import Integral

@@ -1,4 +1,4 @@
-"""Videos of moving textures on disk, in the folder layouts of DynTex++, YUPENN and DynTex, read when asked for."""
+"""Videos of moving textures in the folder layouts of DynTex++, YUPENN and DynTex, read on demand."""
 
 import re
 import warnings

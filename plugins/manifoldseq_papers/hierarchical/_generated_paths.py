@@ -1,4 +1,4 @@
-"""Generated paths through descriptor space: one that goes on, one that is sampled more densely."""
+"""Generated paths through descriptor space: a continued path, and a more densely sampled path."""
 
 from collections.abc import Callable
 

@@ -1,4 +1,4 @@
-"""What else keeps frames in a few bytes: faiss indexes and int8 principal components, with every byte counted."""
+"""Other methods that store frames in a few bytes: faiss indexes and int8 principal components."""
 
 from collections.abc import Callable
 from dataclasses import dataclass

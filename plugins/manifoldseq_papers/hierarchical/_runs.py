@@ -1,4 +1,4 @@
-"""Two runs along the same way: the Nordland railway in two seasons, and a corridor twice."""
+"""Two runs on the same way: the Nordland railway in two seasons, and a corridor."""
 
 from collections.abc import Callable
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Bytes, recall and time of the sequence encoder and of faiss indexes: generated paths, a railway, a corridor.
+"""Bytes, recall and time of the sequence encoder compared with faiss indexes.
 
 The paper's own tables were not available: there is no column of its figures.
 """

@@ -1,4 +1,4 @@
-"""Figures 4 and 5: how correlated the rows of projections become while a network learns."""
+"""Figures 4 and 5: correlations of the rows of projections during the training of a network."""
 
 from collections.abc import Mapping
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Filter banks of speech: log energies on the mel scale, and how they change."""
+"""Filter banks of speech: log energies on the mel scale, and their differences over time."""
 
 from functools import lru_cache
 from typing import Any

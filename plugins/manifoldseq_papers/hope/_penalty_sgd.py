@@ -1,4 +1,4 @@
-"""Algorithm 1 as a solver: stochastic gradient ascent that renormalizes, as printed and repaired."""
+"""Algorithm 1 as a solver: stochastic gradient ascent with renormalization, as printed and repaired."""
 
 from collections.abc import Callable
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""Hidden Markov models of phones: three states each, alignments to a transcript, and the likeliest phones."""
+"""Hidden Markov models of phones: three states each, alignment to a transcript, and the most likely phones."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass

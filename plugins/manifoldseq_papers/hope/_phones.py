@@ -1,4 +1,4 @@
-"""The phones of TIMIT: their 61 labels, the 39 classes they are scored by, and the errors of recognized sequences."""
+"""The phones of TIMIT: 61 labels, the 39 classes for scoring, and errors of recognized sequences."""
 
 import os
 from collections.abc import Iterable, Sequence

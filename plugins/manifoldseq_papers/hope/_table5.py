@@ -1,4 +1,4 @@
-"""Table 5 of the paper: MNIST with few labels, from pixels or from features that were learnt without labels."""
+"""Table 5 of the paper: MNIST with few labels, from pixels or from features learned without labels."""
 
 import json
 import shutil

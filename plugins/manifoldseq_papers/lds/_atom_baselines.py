@@ -1,4 +1,4 @@
-"""The families of atoms that the paper compares systems with: subspaces (Grass-L) and symmetric systems (LDSST)."""
+"""Families of atoms for comparison in the paper: subspaces (Grass-L) and symmetric systems (LDSST)."""
 
 from __future__ import annotations
 

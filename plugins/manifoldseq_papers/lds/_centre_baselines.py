@@ -1,4 +1,4 @@
-"""The centre rules that the paper compares its mean with: fixed steps of Algorithm 1, MDS, Align and Grass."""
+"""Centre rules for comparison in the paper: fixed steps of Algorithm 1, MDS, Align and Grass."""
 
 from __future__ import annotations
 

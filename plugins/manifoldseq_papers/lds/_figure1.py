@@ -1,4 +1,4 @@
-"""Figure 1 of the paper again: purity and time per epoch of PGD, MDS, Align and our mean, by number of clusters."""
+"""Figure 1 of the paper: purity and time per epoch of PGD, MDS, Align and our mean, by number of clusters."""
 
 import hashlib
 import json

@@ -1,4 +1,4 @@
-"""Figure 2 of the paper: reconstruction errors of dictionaries against time, and how an update grows with m and n."""
+"""Figure 2 of the paper: reconstruction errors of dictionaries against time, and the cost of an update by m and n."""
 
 import time
 from collections.abc import Iterator, Sequence

@@ -1,4 +1,4 @@
-"""Ways to fuse two descriptors before a linear classifier, compared on the same splits."""
+"""Methods to fuse two descriptors before a linear classifier, compared on the same splits."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""Is fusing two descriptors by M-PCCA better than other ways? The document has no experiments: these are our own."""
+"""Comparison of M-PCCA with other methods to fuse two descriptors, by experiments of our own."""
 
 import warnings
 from collections.abc import Iterator, Sequence
