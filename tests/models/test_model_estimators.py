@@ -50,7 +50,11 @@ FITS: dict[str, tuple[str, Callable[..., Any]]] = {
     "mpcca whole batches": (
         "mpcca", lambda **o: MixturePCCA(2, 2, covariance_type="diag", solver="online-em", **KEPT).fit(VIEWS, **o)
     ),
-    "encoder": ("hierarchical.subspace", lambda: SubspaceEncoder().fit(X, Y)),
+    "encoder": ("hierarchical.subspace", lambda **o: SubspaceEncoder().fit(X, Y, **o)),
+    "encoder lbfgs": (
+        "hierarchical.subspace",
+        lambda **o: SubspaceEncoder(init="random", solver="lbfgs", random_state=0).fit(X, Y, **o),
+    ),
 }  # fmt: skip
 ONLINE = {
     "vmf online": lambda **o: VonMisesFisherMixture(4, solver="online-em", batch_size=50, **KEPT).fit(X, **o),
