@@ -315,7 +315,7 @@ def with_names(settings: Mapping[str, Any], current: Mapping[str, Any]) -> dict[
     made = dict(settings)
     for path in sorted(made, key=lambda path: kind_of_setting(path) == "initializers"):  # after their models
         if kind := kind_of_setting(path):
-            fields = {"model": made.get("model", current.get("model"))} if kind == "initializers" else {}
+            fields = {"model": made.get("model", current.get("model")) or ""} if kind == "initializers" else {}
             made[path] = asked_name(made[path], kind, **fields)
     return made
 

@@ -11,6 +11,8 @@ from hashlib import sha256
 from types import CodeType, FunctionType
 from typing import Any, cast
 
+import numpy as np
+
 from ._plugin import Origin, Plugin
 from ._records import InitializerSpec, ModelSpec, Record, UpdateSpec
 from ._registry import Registry
@@ -136,7 +138,8 @@ def _added(
     its own name alone where nothing else is. An update is called once, as all of them are made.
     """
     found = [(plugin, cast(Any, record)) for plugin, record in registry.entries(kind)]
-    found = [(plugin, record) for plugin, record in found if record.model in (model, full_name)]
+    models = (model, full_name, *([""] if kind == "initializers" else []))
+    found = [(plugin, record) for plugin, record in found if record.model in models]
     givers = Counter(record.name for plugin, record in found if plugin.origin is not Origin.SESSION)
     for plugin, record in sorted(found, key=lambda one: one[0].origin is Origin.SESSION):
         own = plugin.origin is Origin.SESSION or (record.name not in taken and givers[record.name] == 1)
@@ -163,7 +166,7 @@ def _digest(record: Record) -> str:
 
 
 def _feed_code(update: Callable[[bytes], None], part: Any, seen: set[int]) -> None:
-    """Feed what a function or class does to a digest: instructions, constants, and what it closes over, each once."""
+    """Feed what a function or class does to a digest: instructions, constants, and what it uses of its module, once."""
     inside: Iterable[Any] = ()
     if isinstance(part, int | float | str | bytes | None):
         update(repr(part).encode())
@@ -177,7 +180,13 @@ def _feed_code(update: Callable[[bytes], None], part: Any, seen: set[int]) -> No
     elif isinstance(part, FunctionType):
         closed_over = (cell.cell_contents for cell in part.__closure__ or ())
         defaults = (*(part.__defaults__ or ()), *(part.__kwdefaults__ or {}).values())
-        inside = (part.__code__, *defaults, *closed_over)
+        used = (part.__globals__.get(name) for name in _names(part.__code__))
+        ours = (one for one in used if getattr(one, "__module__", part.__module__) == part.__module__)
+        inside = (part.__code__, *defaults, *closed_over, *ours)
+    elif isinstance(part, tuple):  # lists and dicts may be records of calls
+        inside = part
+    elif isinstance(part, np.ndarray):
+        update(part.tobytes())
     elif isinstance(part, type):
         inside = [getattr(one, "__func__", one) for one in vars(part).values()]
     elif is_dataclass(part):
@@ -185,3 +194,11 @@ def _feed_code(update: Callable[[bytes], None], part: Any, seen: set[int]) -> No
     seen.add(id(part))
     for one in inside:
         _feed_code(update, one, seen)
+
+
+def _names(code: CodeType) -> Iterator[str]:
+    """Go through the names that a function looks up, also in the functions inside it."""
+    yield from code.co_names
+    for part in code.co_consts:
+        if isinstance(part, CodeType):
+            yield from _names(part)

@@ -280,8 +280,9 @@ _PARTS = (
 class InitializerSpec(Record):
     """One more initializer ``target(problem, rng) -> point`` of a model, which may be another plugin's.
 
-    ``model`` is the name of the model. A record given to `manifoldseq.register` replaces an initializer of the same
-    name. One from a module or an installed plugin never does: it is called ``"plugin:name"`` then.
+    ``model`` is the name of the model, "" for every model. A record given to `manifoldseq.register` replaces an
+    initializer of the same name. One from a module or an installed plugin never does: it is called ``"plugin:name"``
+    then.
     """
 
     kind = "initializers"

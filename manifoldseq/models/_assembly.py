@@ -132,6 +132,10 @@ def _plain(spec: ModelSpec, prepared: Prepared, names: tuple[str, ...]) -> Objec
 def _updates(spec: ModelSpec, model: Any, names: tuple[str, ...]) -> tuple[BlockUpdate, ...]:
     """Return the block updates that exist for a model, with the factors that each replaces."""
     factors = dict.fromkeys(spec.updates, ()) if spec.update_factors is None else spec.update_factors(model)
+    for name, replaced in factors.items():
+        if unknown := {*replaced} - {*names}:
+            known = f"its factors are {', '.join(names)}" if names else "the point has no named factors"
+            raise ValueError(f"model {spec.name!r}: update {name!r} replaces {', '.join(sorted(unknown))}, but {known}")
     return tuple(
         BlockUpdate(
             name, factors[name] or names, partial(_updated, f"the update {name!r} of {spec.name!r}", update, model)

@@ -77,7 +77,8 @@ class OnlineEM(Solver):
                 continue
             if isinstance(running, dict):
                 running = type(sums)(**running)
-            total, seen = total + additive.value(x, sums) * sums.n, seen + sums.n
+            if count > 1:
+                total, seen = total + additive.value(x, sums) * sums.n, seen + sums.n
             # what one pass has seen is never forgotten within it
             x, running = learned(additive, x, running, sums, max((batches + 1) ** -self.forgetting, 1 / count))
             batches += 1

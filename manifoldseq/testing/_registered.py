@@ -74,6 +74,13 @@ def _report(record: Any, others: Sequence[hooks.Record]) -> Report:
             if record.example is None:
                 raise NotExercised("it has no example: give ModelSpec(example=…)")
             return check_model(record)
+        case hooks.InitializerSpec() | hooks.UpdateSpec():
+            if not record.model:
+                raise NotExercised("it belongs to no model in particular")
+            model = hooks.get_model(record.model)
+            if model.example is None:
+                raise NotExercised(f"the model {record.model!r} has no example")
+            return replace(check_model(model), subject=f"{record.kind[:-1]} {record.name} of {record.model}")
         case hooks.KernelSpec():
             return check_kernel(record)
         case hooks.DomainSpec():

@@ -1,6 +1,7 @@
 """Coordinates of frames in the subspace that separates their classes, in closed form."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
@@ -105,7 +106,16 @@ class SubspaceEncoder(SubspaceCodes, ModelEstimator):
         self.center = center
         self.method = method
 
-    def fit(self, X: Any, y: Any = None, *, segments: Any = None) -> Self:
+    def fit(
+        self,
+        X: Any,
+        y: Any = None,
+        *,
+        segments: Any = None,
+        observers: Sequence[Any] = (),
+        checkpoint: ms.storage.Checkpoint | str | Path | None = None,
+        resume: bool = False,
+    ) -> Self:
         """Learn the subspace of labelled frames, or of the segments of a sequence.
 
         Parameters
@@ -116,6 +126,8 @@ class SubspaceEncoder(SubspaceCodes, ModelEstimator):
             The class of each frame.
         segments : sequence of int, optional
             In place of labels: the lengths of contiguous segments.
+        observers, checkpoint, resume
+            Of the run of a solver, as in :func:`manifoldseq.minimize`; the closed form needs none.
 
         Raises
         ------
@@ -133,7 +145,8 @@ class SubspaceEncoder(SubspaceCodes, ModelEstimator):
             codes = segment_codes(equal_segments(len(X), self.n_segments) if segments is None else segments, len(X))
             classes = np.arange(codes[-1] + 1)
         moments = _summed(ms.execution.RowBlocks.of(X, codes), X, len(classes))
-        self._solve(moments, classes, (X, codes) if self.method == "eigh" else None)
+        loop: dict[str, Any] = {"observers": observers, "checkpoint": checkpoint, "resume": resume}
+        self._solve(moments, classes, (X, codes) if self.method == "eigh" else None, loop)
         if not len(self.components_):
             raise ValueError(self._why_nothing())
         return self
@@ -219,7 +232,13 @@ class SubspaceEncoder(SubspaceCodes, ModelEstimator):
         self._solve(moments, classes, None)
         return self
 
-    def _solve(self, moments: Moments, classes: NDArray, frames: tuple[NDArray, Codes] | None) -> None:
+    def _solve(
+        self,
+        moments: Moments,
+        classes: NDArray,
+        frames: tuple[NDArray, Codes] | None,
+        loop: Mapping[str, Any] | None = None,
+    ) -> None:
         params = {name: getattr(self, name) for name in ("n_components", "center", "method")}
         record = ms.get_model(self.model)
         prepared = record.entry(moments if frames is None else frames, empty=True, **params)
@@ -228,7 +247,8 @@ class SubspaceEncoder(SubspaceCodes, ModelEstimator):
         V, mu = known.V, known.centroids
         if V.shape[1]:  # else there is nothing to choose
             problem = record.problem(prepared)
-            V, mu = self._solved(problem, moments.counts, moments.sums, init=self.init, solver=self.solver or "").x
+            data, run = (moments.counts, moments.sums), {"init": self.init, "solver": self.solver or "", **(loop or {})}
+            V, mu = self._solved(problem, *data, **run).x
         self.components_ = np.ascontiguousarray(V.T)
         self.center_, self.cluster_centers_, self.singular_values_ = known.origin, np.asarray(mu), known.s
         self.scatter_ = known.total

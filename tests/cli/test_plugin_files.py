@@ -69,6 +69,8 @@ def place(tmp_path: Path) -> Path:
     (tmp_path / "neighbour.py").write_text("SIZE = 20\n")
     for file in (DIAGONAL, MOMENTS):
         (tmp_path / file.name).write_text(file.read_text())
+    with (tmp_path / DIAGONAL.name).open("a") as file:
+        file.write("\ndef behind_axes(problem, rng):\n    return problem.initializers['pca'](problem, rng)\n")
     return tmp_path
 
 
@@ -151,6 +153,10 @@ def test_names_in_files_wherever_a_name_is_asked_for(place: Path, shell: Callabl
     rows = ("fit", "vmf-mixture", "rows.bars", "--read", "reader=objects.py:read_bars", "--set", "n_components=2")
     shell(*rows, "--set", "init=./objects.py:begin", "--no-quality", "-o", "start")
     assert "begin of objects:begin" in about(place / "start")["made_by"]["initializer"]
+    # the model of this one depends on its family
+    shell("fit", "hope", "rows.csv", "--set", "n_components=2", "--set", "n_latent=2", "--set", "family=gmm", "--set",
+          "init=diagonal_mixture.py:behind_axes", "--no-quality", "-o", "family")  # fmt: skip
+    assert "behind_axes of diagonal_mixture:" in about(place / "family")["made_by"]["initializer"]
     shell("solve", "hope.vmf", "rows.csv", "--set", "n_components=2", "--solver", "objects.py:Steps", "--init",
           "objects.py:begin", "--tol", "1e-6", "-o", "solved")  # fmt: skip
     assert tomllib.loads((place / "solved/run.toml").read_text())["solver"] == f"{place}/objects.py:Steps"

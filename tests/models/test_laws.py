@@ -10,6 +10,7 @@ import pytest
 from helpers import parametrize
 
 import manifoldseq as ms
+from manifoldseq.testing._registered import check_record
 
 HOPE, MPCCA = ms.get_model("hope:hope.movmf"), ms.get_model("mpcca:mpcca")
 ENCODER = ms.get_model("hierarchical:hierarchical.subspace")
@@ -114,6 +115,26 @@ BUNDLED = [
 @parametrize(("name", "params"), BUNDLED, fast=3)
 def test_bundled_models_obey_every_law(name: str, params: dict[str, Any]) -> None:
     ms.testing.check_model(name, **params).raise_for_failure()
+
+
+@parametrize("name", ["hope.vmf", "hope.movmf", "hope.gmm", "mpcca"], fast=2)
+def test_a_cost_by_base_with_a_gradient_alone_obeys_every_law(name: str) -> None:
+    """The value and batches are made of it, so it has to be a mean over the rows of the sums that it is given."""
+    both = ms.get_model(name).value_and_gradient
+    derived = ms.hooks.ModelSpec("derived", base=name, value_and_gradient=lambda *of: both(*of))
+    ms.testing.check_model(derived).raise_for_failure()
+
+
+def test_initializers_and_updates_are_checked_with_their_model(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ms.register.__globals__["_registry"], "_registered", {})
+    good = ms.hooks.InitializerSpec("one", lambda problem, rng: problem.manifold.random_point(rng), model="hope.vmf")
+    ms.register(good)
+    assert "initializer 'one' starts on the manifold" in [law.name for law in check_record(good).laws if law.ok]
+    ms.register(wrong := ms.hooks.UpdateSpec("one", lambda *of: of[1], model="hope.vmf", factors=("wieghts",)))
+    with pytest.raises(AssertionError, match="update 'one' replaces wieghts, but its factors are weights, mu"):
+        check_record(wrong).raise_for_failure()
+    with pytest.raises(ValueError, match=r"unknown model 'hope[.]vfm': did you mean 'hope[.]vmf'"):
+        check_record(dataclasses.replace(good, model="hope.vfm"))
 
 
 def test_exact_must_name_an_initializer() -> None:

@@ -47,7 +47,14 @@ FITS: dict[str, tuple[str, Callable[..., Any]]] = {
     "hope gmm": ("hope.gmm", lambda **o: HOPE(4, n_latent=3, family="gmm", solver="em", **KEPT).fit(X, **o)),
     "mpcca diag": ("mpcca", lambda **o: MixturePCCA(2, 2, covariance_type="diag", **KEPT).fit(VIEWS, **o)),
     "mpcca full": ("mpcca", lambda **o: MixturePCCA(2, 2, covariance_type="full", **SOLVED).fit(VIEWS, **o)),
-    "encoder": ("hierarchical.subspace", lambda: SubspaceEncoder().fit(X, Y)),
+    "mpcca whole batches": (
+        "mpcca", lambda **o: MixturePCCA(2, 2, covariance_type="diag", solver="online-em", **KEPT).fit(VIEWS, **o)
+    ),
+    "encoder": ("hierarchical.subspace", lambda **o: SubspaceEncoder().fit(X, Y, **o)),
+    "encoder lbfgs": (
+        "hierarchical.subspace",
+        lambda **o: SubspaceEncoder(init="random", solver="lbfgs", random_state=0).fit(X, Y, **o),
+    ),
 }  # fmt: skip
 ONLINE = {
     "vmf online": lambda **o: VonMisesFisherMixture(4, solver="online-em", batch_size=50, **KEPT).fit(X, **o),
@@ -359,6 +366,31 @@ def test_a_resume_under_another_record_is_an_error(tmp_path: Any) -> None:
         VonMisesFisherMixture(4, **KEPT).fit(X, checkpoint=tmp_path / str(shift))
     with pytest.raises(ValueError, match="checkpoint"):
         VonMisesFisherMixture(4, **{**KEPT, "max_iter": 9}).fit(X, checkpoint=tmp_path / "7.0", resume=True)
+
+
+SCALE = 1.0
+
+
+def of_the_module(model: Any, point: Any, sums: Any) -> float:
+    return shifted(ms.get_model("hope:hope.vmf").value(model, point, sums))
+
+
+def shifted(value: float) -> float:
+    return value + SCALE
+
+
+def test_a_resume_under_another_constant_of_the_module_is_an_error(
+    tmp_path: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The code is the same; the constant is used by a function that the part calls."""
+    record = ms.get_model("hope:hope.vmf")
+    ms.register(dataclasses.replace(record, value=of_the_module))
+    VonMisesFisherMixture(4, **KEPT).fit(X, checkpoint=tmp_path)
+    VonMisesFisherMixture(4, **{**KEPT, "max_iter": 9}).fit(X, checkpoint=tmp_path, resume=True)
+    monkeypatch.setitem(globals(), "SCALE", 2.0)
+    ms.register(dataclasses.replace(record, value=of_the_module))
+    with pytest.raises(ValueError, match="checkpoint"):
+        VonMisesFisherMixture(4, **{**KEPT, "max_iter": 12}).fit(X, checkpoint=tmp_path, resume=True)
 
 
 def test_provenance_is_kept_in_files(tmp_path: Any) -> None:

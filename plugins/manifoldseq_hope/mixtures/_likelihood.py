@@ -234,17 +234,27 @@ def statistics(model: HopeModel, point: Point, block: tuple[Any, Any]) -> Statis
 @np.errstate(all="ignore")  # a line search may step too far
 def minus_log_likelihood(model: HopeModel, point: Point, found: Statistics) -> float:
     """Return minus the mean log-likelihood (11)."""
-    data, size = model.data, model.rows.size
-    rest, _ = model.rows.value_and_gradient(point[:size], found.slope, data)
-    return -(found.log_likelihood + rest * (found.n / data.n)) / found.n
+    return -(found.log_likelihood + _rest(model, point, found)[0]) / found.n
+
+
+def _rest(model: HopeModel, point: Point, found: Statistics) -> tuple[float, tuple[Any, ...]]:
+    """Return the part of the likelihood outside the latent space, of as many rows as are in the sums, and by the head.
+
+    The derivative has that of the sums in it.
+    """
+    data = model.data
+    if found.n != data.n:
+        S = None if data.S is None else data.S * (found.n / data.n)
+        data = replace(data, S=S, n=found.n, whole=data.whole or (data.S, data.n))
+    return model.rows.value_and_gradient(point[: model.rows.size], found.slope, data)
 
 
 @np.errstate(all="ignore")
 def value_and_gradient(model: HopeModel, point: Point, found: Statistics) -> tuple[float, Point]:
     """Return it with its derivatives, by Fisher's identity: (22), (25)-(28), (32)-(34)."""
-    data, size, at = model.data, model.rows.size, model.at(point)
-    dtype, n = point[0].dtype, data.n
-    rest, by_head = model.rows.value_and_gradient(point[:size], found.slope, data)
+    size, at = model.rows.size, model.at(point)
+    dtype, n = point[0].dtype, found.n
+    rest, by_head = _rest(model, point, found)
     by_mixture = at.family.gradient(at.parameters, found.sums, found.counts, at.M)
     by_weights = np.where(found.counts > 0, found.counts / at.weights, 0.0)  # (26), (32)
 
