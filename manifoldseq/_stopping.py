@@ -178,8 +178,8 @@ class StoppingRule(ABC):
     def may_end(self, many: RunSoFar) -> Any:
         """Return for which problems of a batch :meth:`check` may give a status: True, or an array.
 
-        The numbers of the last two measures, the evaluations and the reference are arrays with one entry per problem. A
-        rule that says nothing here is asked for every problem.
+        The numbers of the last measures, the evaluations and the reference are arrays with one entry per problem, NaN
+        where they are not known. A rule that says nothing here is asked for every problem.
         """
         return True
 
@@ -366,16 +366,21 @@ class PredictedDecrease(StoppingRule):
         return True
 
     def may_end(self, many: RunSoFar) -> Any:
-        now, before = cast(Any, many.current), cast(Any, many.previous)
+        now, before, recent = cast(Any, many.current), cast(Any, many.previous), cast(Any, many.recent[-WINDOW:])
         with np.errstate(all="ignore"):
             rounding = now.grad_norm <= 100 * many.eps * now.egrad_norm
             if before is None:
                 return rounding
-            way, change = now.grad_norm / now.curvature, abs(now.fun - before.fun)
+            ahead = [m.curvature_ahead for m in recent if m.curvature_ahead is not None]
+            seen = [m.curvature for m in recent if m.curvature is not None] + ahead
+            flattest = functools.reduce(np.minimum, [np.where(c > 0, c, math.inf) for c in seen], math.inf)
+            way, change = now.grad_norm / flattest, abs(now.fun - before.fun)
             level, most = self._within(now, many.eps, 1)
             small = (0.5 * now.grad_norm * way <= level) | (way <= most)
             a, b = before.curvature, now.curvature
             steady = (0 < a) & (a <= 100 * b) & (0 < b) & (b <= 100 * a)
+            for c in ahead:
+                steady = steady & ~(c <= 0)
             settled = (now.step_size <= 0.01 * now.scale) | (change <= 1e-3 * abs(now.fun))
             return (small & steady & settled) | rounding | (change <= ROUNDING * many.eps * abs(now.fun))
 

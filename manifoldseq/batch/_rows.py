@@ -13,7 +13,7 @@ from .._iterate import concluded, needs_confirmation
 from .._problem import Problem
 from .._result import Evaluations, Measures, Point, Status
 from .._stopping import ASSERTED, LAST, Look, RunSoFar, StoppingRule, look_ahead
-from ..linalg import ROWS, Rows, dtype_of, leaves, tree_map
+from ..linalg import EPS, ROWS, Rows, dtype_of, leaves, tree_map
 from ..manifolds import Manifold
 from ..objectives import Objective
 from ..solvers import Iterate, LineSearch, Solver, stationary
@@ -24,8 +24,11 @@ Oracle = Callable[[Any, np.ndarray], tuple[np.ndarray, Any]]
 FEW = 5
 """So many rows at most go on one by one: an iteration of rows costs as much as five or six of single problems."""
 
-MANY = 32
-"""So many rows that may have ended, or as many as still move, are measured again at once."""
+MANY = 128
+"""So many rows that may have ended, or as many as still move, are measured again at once.
+
+Compared with 32, batches of 500 and of 1,000 problems take 0.9 of the time; with 256 they take as long.
+"""
 
 State = dict[str, Any]
 
@@ -141,14 +144,6 @@ class _Now(NamedTuple):
         columns = [np.nan if (value := getattr(measures, name)) is None else value for name in cls._fields]
         return np.stack(np.broadcast_arrays(*columns), axis=-1)
 
-    def measures(self) -> Measures:
-        """Return the measures of a row of numbers; those that are NaN are not known."""
-        step, egrad_norm, curvature, scale, pushed, ahead = [None if v != v else v for v in self[2:]]
-        fun, grad_norm = self[:2]
-        return Measures(
-            fun, grad_norm, None, step, egrad_norm, _NONE, None, _NO_COLUMNS, curvature, ahead, scale, pushed
-        )
-
 
 _NONE, _NO_COLUMNS = Evaluations(), {}
 
@@ -253,7 +248,7 @@ class RowRun:
         for k in some.tolist():
             number, recent, at = int(rows["which"][k]), rows["recent"][k], Iterate.of(rows["solver"]).row(k)
             one = self.algorithm.descent.alone(ROWS.one(rows["solver"], k)) | at.state()
-            now = _Now(*recent[-1].tolist()).measures()
+            now = _measures(*recent[-1].tolist())
             one, now = in_unit(self.single, self.problem_of(number, trials), one, now)
             recent = np.concatenate([recent[:-1], _Now.of(now)[None]])
             status = Status.NO_DECREASE.name if rows["failed"][k] else None
@@ -273,16 +268,17 @@ class RowRun:
         may = self.rule.may_end(self.so_far(counted(), rows)) | rows["failed"] | ~finite
         found: list[Status | None] = [None] * finite.size
         for k in np.flatnonzero(may).tolist():
-            found[k] = self.asked(self.so_far(counted(), rows, k))[0] if finite[k] else Status.NON_FINITE
+            found[k] = self.asked(self.so_far(counted(), rows, k)) if finite[k] else Status.NON_FINITE
         claim = np.array([status in ASSERTED or (status is not None and status.success) for status in found], bool)
-        state = self.without(state, "rows", [None if c else status for c, status in zip(claim, found, strict=True)])
         if claim.any():
-            stays = claim[[status is None or c for c, status in zip(claim, found, strict=True)]]
-            rows, some = state["rows"], ROWS.take(np.flatnonzero(stays), state["rows"])
-            state = {**state, "rows": ROWS.take(~stays, rows), "waiting": self.joined(state["waiting"], some)}
+            waiting = self.joined(state["waiting"], ROWS.take(claim, rows))
+            state = {**state, "rows": ROWS.take(~claim, rows), "waiting": waiting}
+            found = [status for status, waits in zip(found, claim, strict=True) if not waits]
+        state = self.without(state, "rows", found)
         n, waiting = state["rows"]["which"].size, state["waiting"]["which"].size
         if waiting >= min(MANY, n) and waiting > FEW:
-            state = self.without(state, "waiting", self.judged(counted(), state["waiting"], trials))
+            part, found = self.judged(counted(), state["waiting"], trials)
+            state = self.without({**state, "waiting": part}, "waiting", found)
             none = ROWS.take(np.zeros(0, int), state["waiting"])
             state = {**state, "rows": self.joined(state["rows"], state["waiting"]), "waiting": none}
         elif n <= FEW:
@@ -302,9 +298,9 @@ class RowRun:
             state = {**self.kept(state, False, ROWS.take(np.zeros(0, int), rows), solved), "status": status}
         return state, self.whole(state, step_size, float(trials.sum()))
 
-    def asked(self, so_far: RunSoFar) -> tuple[Status | None, RunSoFar]:
-        """Return the status that the rule or the last step gives, and the run."""
-        return self.rule.check(so_far) or so_far.current.status, so_far
+    def asked(self, so_far: RunSoFar) -> Status | None:
+        """Return the status that the rule or the last step gives."""
+        return self.rule.check(so_far) or so_far.current.status
 
     def asked_alone(self, state: State, one: State, trials: np.ndarray) -> tuple[State, Status | None]:
         """Return a problem that goes on alone, with what a confirmation has measured, and why it ends or None."""
@@ -313,7 +309,7 @@ class RowRun:
         so_far.current.status = Status[one["status"]] if one["status"] else None
         if not np.isfinite(one["recent"][-1, :2]).all():
             return one, Status.NON_FINITE
-        status, _ = self.asked(so_far)
+        status = self.asked(so_far)
         if status is None:
             return one, None
         problem, solver, spent = self.problem_of(one["which"], trials), one["solver"], trials[one["which"]]
@@ -329,12 +325,12 @@ class RowRun:
         recent = np.concatenate([one["recent"][:-1], _Now.of(so_far.current)[None]])
         return {**one, "recent": recent}, status
 
-    def judged(self, state: State, part: State, trials: np.ndarray) -> list[Status | None]:
-        """Return why the rows of a part end, or None, after they have been measured again; their measures are kept."""
+    def judged(self, state: State, part: State, trials: np.ndarray) -> tuple[State, list[Status | None]]:
+        """Return a part after its rows have been measured again, and why they end, or None."""
         problem, before = self.problem(part["which"], trials), trials.copy()
-        solver, recent = part["solver"], part["recent"]
-        found, runs = zip(*[self.asked(self.so_far(state, part, k)) for k in range(len(recent))], strict=True)
-        found, runs = list(found), list(runs)
+        solver, recent = part["solver"], part["recent"].copy()
+        runs = [self.so_far(state, part, k) for k in range(len(recent))]
+        found = list(map(self.asked, runs))
         some = [k for k, so_far in enumerate(runs) if needs_confirmation(found[k], so_far.current.status)]
         if some and self.rule.looks_ahead:
             look = Look(*np.array([look_ahead(self.rule, runs[k]) for k in some]).T)
@@ -342,10 +338,10 @@ class RowRun:
             measures = self.algorithm.confirm(rows, at, _columns(recent[some]), look)
             recent[some, -1] = _Now.of(measures)
             for k in some:
-                now = _Now(*recent[k, -1].tolist()).measures()
+                now = _measures(*recent[k, -1].tolist())
                 now.status = runs[k].current.status
                 now.evaluations = Evaluations(*[float((trials - before)[part["which"][k]])] * 2)
-                found[k], runs[k] = self.asked(runs[k].instead(now))
+                found[k] = self.asked(runs[k].instead(now))
         some = [k for k, status in enumerate(found) if status is not None and status.success]
         if some:
             now = _columns(recent[some])[-1]
@@ -353,7 +349,7 @@ class RowRun:
             slopes = np.asarray(self.algorithm.unclaimed_slope(rows, at, now))
             for k in np.flatnonzero(slopes).tolist():
                 found[some[k]] = Status.NO_DECREASE
-        return found
+        return {**part, "recent": recent}, found
 
     def without(self, state: State, part: str, found: list[Status | None]) -> State:
         """Return the state without the rows of a part that have ended, those that are solved at their last points."""
@@ -379,16 +375,16 @@ class RowRun:
         return {"which": which, "solver": solver, "recent": np.concatenate(recent), "failed": failed}
 
     def so_far(self, state: State, rows: State, k: int | None = None) -> RunSoFar:
-        """Return the run of row `k` so far, or without it the last two iterates of all, as arrays."""
+        """Return the run of row `k` so far, or without it those of all, as arrays."""
         i = rows["which"] if k is None else int(rows["which"][k])
         fun, first = (column[i] for column in state["first"])
-        nit, spent, eps = state["nit"][i], state["nfev"][i], float(np.finfo(dtype_of(state["x"])).eps)
+        nit, spent, eps = state["nit"][i], state["nfev"][i], EPS[dtype_of(state["x"])]
         if k is None:
-            recent: tuple[Measures, ...] = _columns(rows["recent"][:, -2:])
+            recent: tuple[Measures, ...] = _columns(rows["recent"])
         else:
             nit, fun, first, spent = int(nit), float(fun), float(first), float(spent)
             # a row that has begun later, or has waited, has fewer measures than others
-            recent = tuple([_Now(*row).measures() for row in rows["recent"][k, -1 - nit :].tolist()])
+            recent = tuple([_measures(*row) for row in rows["recent"][k, -1 - nit :].tolist()])
             recent[-1].status = Status.NO_DECREASE if rows["failed"][k] else None
         return RunSoFar(recent, nit, self.clock.time, Evaluations(spent, spent), Measures(fun, first), first, eps)
 
@@ -406,13 +402,40 @@ class RowRun:
         )
 
 
+def _measures(
+    fun: float,
+    grad_norm: float,
+    step: float,
+    egrad_norm: float,
+    curvature: float,
+    scale: float,
+    pushed: float,
+    ahead: float,
+) -> Measures:
+    """Return the measures of one problem from its columns; those that are NaN are not known."""
+    return Measures(
+        fun,
+        grad_norm,
+        None,
+        step if step == step else None,
+        egrad_norm if egrad_norm == egrad_norm else None,
+        _NONE,
+        None,
+        _NO_COLUMNS,
+        curvature if curvature == curvature else None,
+        ahead if ahead == ahead else None,
+        scale if scale == scale else None,
+        pushed if pushed == pushed else None,
+    )
+
+
 def _columns(recent: np.ndarray) -> tuple[Measures, ...]:
     """Return the measures of the last iterates as arrays over the problems, from shape (problems, iterates, 8)."""
     measured = []
     for i in range(recent.shape[1]):
         now = _Now(*recent[:, i].T)
         measures = Measures(now.fun, now.grad_norm, None, now.step_size, now.egrad_norm)
-        measures.curvature, measures.scale = now.curvature, now.scale
+        measures.curvature, measures.scale, measures.curvature_ahead = now.curvature, now.scale, now.curvature_ahead
         measured.append(measures)
     return tuple(measured)
 

@@ -177,12 +177,15 @@ class Rows:
         return _like(a, [self.where(c, *both) for both in zip(a, b, strict=True)])
 
     def take(self, c: Decision, *trees: Any) -> Any:
+        if not isinstance(c, slice):  # of small rows `take` is several times faster than a mask
+            c = np.asarray(c)
+            c = np.flatnonzero(c) if c.dtype == bool else c
         taken = tuple([self._taken(c, tree) for tree in trees])
         return taken[0] if len(taken) == 1 else taken
 
     def _taken(self, c: Decision, tree: Any) -> Any:
         if isinstance(tree, np.ndarray):
-            return tree[c]
+            return tree[c] if isinstance(c, slice) else tree.take(c, axis=0)
         if isinstance(tree, tuple):
             return _like(tree, [self._taken(c, part) for part in tree])
         if isinstance(tree, dict):

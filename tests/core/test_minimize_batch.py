@@ -491,6 +491,25 @@ def test_resume_rejects_other_problems(tmp_path: Path) -> None:
             ms.minimize_batch(**other, seed=0, checkpoint=tmp_path, resume=True)
 
 
+def test_an_observer_changes_nothing_where_problems_wait_for_others() -> None:
+    """Ten problems are solved at once, and wait while the others move; all of these then reach the limit."""
+    slow = np.arange(40)[:, None] >= 10
+    curvatures = np.where(slow, np.logspace(0, 5, 4), 1.0)
+
+    def batched(x: Any, which: np.ndarray) -> Any:
+        gradients = curvatures[which] * x
+        return 1.0 + 0.5 * (gradients * x).sum(axis=1), gradients
+
+    problem = ms.Problem(Euclidean(4), ms.objective(batched=batched))
+    x0 = np.random.default_rng(0).standard_normal((40, 4))
+    seen = ms.Recorder(lambda event: event.nit)
+    plain = ms.minimize_batch(problem, x0, solver="gd", max_iter=12)
+    watched = ms.minimize_batch(problem, x0, solver="gd", max_iter=12, observers=[seen])
+    assert seen.records[-1] == 12 and plain.success.sum() == 10 and not plain.success[10:].any()
+    assert plain.status == watched.status and plain.nfev.tolist() == watched.nfev.tolist()
+    equal(plain.x, watched.x)
+
+
 def test_warm_start_and_observers() -> None:
     problem, _ = procrustes()
     first = ms.minimize_batch(problem, n_problems=30, seed=0)
