@@ -34,6 +34,9 @@ class _LogEuclidean(SymmetricPositiveDefinite, metric="log-euclidean"):
     def gradient(self, x: np.ndarray, egrad: np.ndarray) -> np.ndarray:
         return _exponential_along(x, _exponential_along(x, egrad)).astype(x.dtype, copy=False)
 
+    def euclidean_gradient(self, x: np.ndarray, u: np.ndarray) -> np.ndarray:
+        return Manifold.euclidean_gradient(self, x, u)
+
     def hessian(self, x: np.ndarray, egrad: np.ndarray, ehess: np.ndarray, u: np.ndarray) -> np.ndarray:
         bent = _bent(x, egrad, ehess, _logarithm_along(x, u))
         return _exponential_along(x, bent).astype(x.dtype, copy=False)

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
+import scipy.linalg
 
 from ..linalg import eigh, smallest_eigenvalue, symmetric
 from ._base import InFrame, Manifold, _root, logarithmic_longest, size
@@ -39,11 +40,13 @@ class SymmetricPositiveDefinite(Manifold[np.ndarray]):
     -----
     Affine-invariant metric ``<U, V> = tr(X⁻¹ U X⁻¹ V)``: the same problem in any basis, and no step leaves the set.
     Retractions of second order: ``"exp"`` (default; the geodesic, no eigenvalue growing by more than 1/√eps in a step)
-    and ``"quadratic"``, ``X + U + ½ U X⁻¹ U``. The transport ``Y^½ X^-½ U X^-½ Y^½`` keeps inner products. Computed in
-    float64 throughout. The set is open: ``feasibility`` is one or more where an eigenvalue is not positive, and
-    ``nearest`` gives such a matrix eigenvalues of the size of rounding. Source: Bhatia, "Positive definite matrices",
-    2007, chapter 6; of the other metric Arsigny, Fillard, Pennec, Ayache, "Geometric means in a novel vector space
-    structure on symmetric positive-definite matrices", 2007; its retraction is ``exp(log X + D log(X)[U])``.
+    and ``"quadratic"``, ``X + U + ½ U X⁻¹ U``. With the Cholesky factors of X = LLᵀ and Y = MMᵀ the transport
+    ``ML⁻¹ U L⁻ᵀMᵀ`` keeps inner products. Computed in float64 throughout. The set is open: ``feasibility`` is one or
+    more where an eigenvalue is not positive, and ``nearest`` gives such a matrix eigenvalues of the size of rounding.
+    Source: Bhatia, "Positive definite matrices", 2007, chapter 6.
+
+    Log-Euclidean: the retraction is ``exp(log X + D log(X)[U])``. Source: Arsigny, Fillard, Pennec, Ayache, "Geometric
+    means in a novel vector space structure on symmetric positive-definite matrices", 2007.
 
     Bures–Wasserstein: with the solution L of ``XL + LX = U`` the metric is ``½ tr(LV)`` and ``exp(X, U) = (I + L) X
     (I + L)``. Geodesics leave the set where I + L loses its last positive eigenvalue: from there on ``exp`` is NaN,
@@ -94,20 +97,24 @@ class SymmetricPositiveDefinite(Manifold[np.ndarray]):
 
     @property
     def frame(self) -> Manifold[np.ndarray] | None:
-        """Symmetric C for U = X^½ C X^½."""
+        """Symmetric C for U = L C Lᵀ, with the Cholesky factor L of X."""
         return _InFrame(self.n)
 
     def project(self, x: np.ndarray, u: np.ndarray) -> np.ndarray:
         return symmetric(u)
 
     def inner(self, x: np.ndarray, u: np.ndarray, v: np.ndarray) -> Any:
-        # tr(X⁻¹UX⁻¹V) is the dot product of X^-½ U X^-½ and X^-½ V X^-½
-        inverse = spectral(x).inverse_root
-        left = _congruent(inverse, u)
-        return super().inner(x, left, left if v is u else _congruent(inverse, v))
+        # tr(X⁻¹UX⁻¹V) is the dot product of L⁻¹ U L⁻ᵀ and L⁻¹ V L⁻ᵀ
+        inverse = cholesky(x).inverse
+        left = congruent(inverse, u)
+        return super().inner(x, left, left if v is u else congruent(inverse, v))
 
     def gradient(self, x: np.ndarray, egrad: np.ndarray) -> np.ndarray:
-        return _congruent(double(x), egrad).astype(x.dtype, copy=False)
+        return congruent(double(x), egrad).astype(x.dtype, copy=False)
+
+    def euclidean_gradient(self, x: np.ndarray, u: np.ndarray) -> np.ndarray:
+        inverse = cholesky(x).inverse
+        return congruent(inverse.mT, congruent(inverse, u)).astype(x.dtype, copy=False)
 
     def hessian(self, x: np.ndarray, egrad: np.ndarray, ehess: np.ndarray, u: np.ndarray) -> np.ndarray:
         # X sym(D²f[U]) X + sym(U sym(G) X), the second term from the connection of the metric
@@ -116,11 +123,10 @@ class SymmetricPositiveDefinite(Manifold[np.ndarray]):
         return symmetric(curved + double(u) @ slope @ base).astype(x.dtype, copy=False)
 
     def retract(self, x: np.ndarray, u: np.ndarray, kind: str | None = None) -> np.ndarray:
-        return _moved(x, _congruent(spectral(x).inverse_root, u), self._kind(kind))
+        return _moved(x, congruent(cholesky(x).inverse, u), self._kind(kind))
 
     def transport(self, x: np.ndarray, y: np.ndarray, u: np.ndarray) -> np.ndarray:
-        map_ = spectral(y).root @ spectral(x).inverse_root
-        return symmetric(map_ @ double(u) @ map_.swapaxes(-1, -2)).astype(x.dtype, copy=False)
+        return congruent(cholesky(y).factor @ cholesky(x).inverse, u).astype(x.dtype, copy=False)
 
     @property
     def typical_distance(self) -> float:  # type: ignore[override]
@@ -128,12 +134,12 @@ class SymmetricPositiveDefinite(Manifold[np.ndarray]):
 
     def exp(self, x: np.ndarray, u: np.ndarray) -> np.ndarray:
         # as far as numbers reach, unlike the retraction
-        w, V = eigh(_congruent(spectral(x).inverse_root, u))
-        return square(spectral(x).root @ (V * np.exp(0.5 * w)[..., None, :])).astype(x.dtype, copy=False)
+        w, V = eigh(congruent(cholesky(x).inverse, u))
+        return square(cholesky(x).factor @ (V * np.exp(0.5 * w)[..., None, :])).astype(x.dtype, copy=False)
 
     def log(self, x: np.ndarray, y: np.ndarray) -> np.ndarray:
         w, V = _logarithms(x, y)
-        half = spectral(x).root @ V
+        half = cholesky(x).factor @ V
         return symmetric((half * w[..., None, :]) @ half.mT).astype(x.dtype, copy=False)
 
     def dist(self, x: np.ndarray, y: np.ndarray) -> Any:
@@ -141,9 +147,9 @@ class SymmetricPositiveDefinite(Manifold[np.ndarray]):
         return _root(np.sum(w * w, axis=-1))
 
     def parallel_transport(self, x: np.ndarray, y: np.ndarray, u: np.ndarray) -> np.ndarray:
-        # E U Eᵀ with E = (Y X⁻¹)^½ = X^½ (X^-½ Y X^-½)^½ X^-½
+        # E U Eᵀ with E = (Y X⁻¹)^½ = L (L⁻¹ Y L⁻ᵀ)^½ L⁻¹
         w, V = _logarithms(x, y)
-        along = (spectral(x).root @ (V * np.exp(0.5 * w)[..., None, :])) @ (V.mT @ spectral(x).inverse_root)
+        along = (cholesky(x).factor @ (V * np.exp(0.5 * w)[..., None, :])) @ (V.mT @ cholesky(x).inverse)
         return symmetric(along @ symmetric(double(u)) @ along.mT).astype(u.dtype, copy=False)
 
     def nearest(self, x: np.ndarray) -> np.ndarray:
@@ -167,8 +173,8 @@ class SymmetricPositiveDefinite(Manifold[np.ndarray]):
         return float(gain) if gain.ndim == 0 else gain
 
     def _largest(self, x: np.ndarray) -> np.ndarray:
-        """Return the largest eigenvalue, from what the metric decomposes X into."""
-        return spectral(x).largest
+        """Return the largest eigenvalue."""
+        return -smallest_eigenvalue(-symmetric(double(x)))
 
     def longest(self, x: np.ndarray, u: np.ndarray) -> Any:
         return logarithmic_longest(self, x, u)
@@ -178,7 +184,7 @@ class SymmetricPositiveDefinite(Manifold[np.ndarray]):
         return symmetric((Q * np.exp(0.5 * rng.standard_normal(self.n))) @ Q.T).astype(dtype)
 
     def random_tangent(self, x: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-        return _congruent(spectral(x).root, rng.standard_normal(x.shape)).astype(x.dtype)
+        return congruent(cholesky(x).factor, rng.standard_normal(x.shape)).astype(x.dtype)
 
 
 class SymmetricInFrame(InFrame[np.ndarray]):
@@ -192,17 +198,21 @@ class SymmetricInFrame(InFrame[np.ndarray]):
 
 
 class _InFrame(SymmetricInFrame, SymmetricPositiveDefinite):
-    """The coordinates are C = X^-½ U X^-½."""
+    """The coordinates are C = L⁻¹ U L⁻ᵀ."""
 
     def to_frame(self, x: np.ndarray, u: np.ndarray) -> np.ndarray:
-        return _congruent(spectral(x).inverse_root, u).astype(x.dtype, copy=False)
+        return congruent(cholesky(x).inverse, u).astype(x.dtype, copy=False)
 
     def from_frame(self, x: np.ndarray, c: np.ndarray) -> np.ndarray:
-        return _congruent(spectral(x).root, c).astype(x.dtype, copy=False)
+        return congruent(cholesky(x).factor, c).astype(x.dtype, copy=False)
+
+    def gradient(self, x: np.ndarray, egrad: np.ndarray) -> np.ndarray:
+        # L⁻¹ (X G X) L⁻ᵀ
+        return congruent(cholesky(x).factor.mT, egrad).astype(x.dtype, copy=False)
 
     def hessian(self, x: np.ndarray, egrad: np.ndarray, ehess: np.ndarray, u: np.ndarray) -> np.ndarray:
-        root = spectral(x).root
-        return symmetric(_congruent(root, ehess) + double(u) @ _congruent(root, egrad)).astype(x.dtype, copy=False)
+        adjoint = cholesky(x).factor.mT
+        return symmetric(congruent(adjoint, ehess) + double(u) @ congruent(adjoint, egrad)).astype(x.dtype, copy=False)
 
     def retract(self, x: np.ndarray, u: np.ndarray, kind: str | None = None) -> np.ndarray:
         return _moved(x, double(u), self._kind(kind))
@@ -212,18 +222,50 @@ def double(x: np.ndarray) -> np.ndarray:
     return x.astype(np.float64, copy=False)
 
 
-def _congruent(root: np.ndarray, u: np.ndarray) -> np.ndarray:
-    """Return R U R with symmetric R and the symmetric part of U, in float64."""
-    return symmetric(root @ symmetric(double(u)) @ root)
+def congruent(A: np.ndarray, u: np.ndarray) -> np.ndarray:
+    """Return A U Aᵀ with the symmetric part of U, in float64."""
+    return symmetric(A @ symmetric(double(u)) @ A.mT)
 
 
 def _moved(x: np.ndarray, c: np.ndarray, kind: str | None) -> np.ndarray:
-    """Return X^½ exp(C) X^½, or its quadratic approximation, as a square so that it stays positive."""
-    # φ(C) = exp(C), or 1 + w + w²/2 of its eigenvalues w
+    """Return L exp(C) Lᵀ, or L (I + C + ½C²) Lᵀ, as a square or a sum of squares so that it stays positive."""
+    L = cholesky(x).factor
+    if kind == "quadratic":
+        # I + C + ½C² = ½ (I + (I + C)²)
+        half = L + L @ c
+        return (0.5 * symmetric(L @ L.mT + half @ half.mT)).astype(x.dtype, copy=False)
+    return square(L @ _root_of_exponential(c)).astype(x.dtype, copy=False)
+
+
+_TAYLOR = ((3.4e-4, 4, 2), (9.1e-3, 6, 3), (8.9e-2, 9, 3), (0.3, 12, 3))
+"""Norms up to which the Taylor polynomials of these degrees are the exponential to rounding (Al-Mohy, Higham 2011,
+table 3.1), and the number of powers in a block. Beyond, an eigendecomposition is as fast."""
+
+
+def _root_of_exponential(c: np.ndarray) -> np.ndarray:
+    """Return R with exp(C) = RRᵀ: exp(½C) by products of matrices for short steps, else by eigenvalues."""
+    half = 0.5 * c
+    flat = half.reshape(*half.shape[:-2], -1)
+    norm = np.vecdot(flat, flat).max(initial=0.0) ** 0.5
+    for bound, degree, block in _TAYLOR:
+        if norm <= bound:
+            return _taylor(half, degree, block)
     w, V = eigh(c)
-    factor = growth(w) if kind == "exp" else 1 + w + 0.5 * w**2
-    half = (spectral(x).root @ V) * np.sqrt(factor)[..., None, :]
-    return square(half).astype(x.dtype, copy=False)
+    return V * np.sqrt(growth(w))[..., None, :]
+
+
+def _taylor(a: np.ndarray, degree: int, block: int) -> np.ndarray:
+    """Return Σ aᵏ/k! up to a degree, by Horner's rule over blocks of powers (Paterson and Stockmeyer)."""
+    powers = [np.eye(a.shape[-1]), a]
+    while len(powers) <= block:
+        powers.append(a @ powers[-1])
+    total = powers[block] * (1 / math.factorial(degree))
+    for first in range(degree - block, -1, -block):
+        for k in range(block):
+            total = total + powers[k] * (1 / math.factorial(first + k))
+        if first:
+            total = powers[block] @ total
+    return total
 
 
 def square(half: np.ndarray) -> np.ndarray:
@@ -231,29 +273,41 @@ def square(half: np.ndarray) -> np.ndarray:
 
 
 def _logarithms(x: np.ndarray, y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return the eigenvalues and eigenvectors of log(X^-½ Y X^-½)."""
-    inverse = spectral(x).inverse_root
-    # of X^-½ (Y − X) X^-½ = X^-½ Y X^-½ − I where that is small, so that nothing cancels
-    w, V = eigh(_congruent(inverse, double(y) - double(x)))
+    """Return the eigenvalues and eigenvectors of log(L⁻¹ Y L⁻ᵀ)."""
+    inverse = cholesky(x).inverse
+    # of L⁻¹ (Y − X) L⁻ᵀ = L⁻¹ Y L⁻ᵀ − I where that is small, so that nothing cancels
+    w, V = eigh(congruent(inverse, double(y) - double(x)))
     near = np.abs(w).max(axis=-1, keepdims=True) < 0.5
     if near.all():
         return np.log1p(w), V
-    far, turned = eigh(_congruent(inverse, y))
+    far, turned = eigh(congruent(inverse, y))
     far = np.log(np.maximum(far, np.finfo(np.float64).tiny))
     return np.where(near, np.log1p(np.where(near, w, 0)), far), np.where(near[..., None], V, turned)
 
 
-class _Spectral(NamedTuple):
-    """The symmetric X^½ and X^-½, and the largest eigenvalue; NaN where a line search went out of range."""
+_INVERT = scipy.linalg.get_lapack_funcs("trtri", dtype=np.float64)
 
-    root: np.ndarray
-    inverse_root: np.ndarray
-    largest: np.ndarray
+
+class _Cholesky(NamedTuple):
+    """The lower triangular L with X = LLᵀ, and its inverse."""
+
+    factor: np.ndarray
+    inverse: np.ndarray
 
 
 @remembered
-def spectral(x: np.ndarray) -> _Spectral:
-    w, V = eigh(symmetric(double(x)))
-    scale = np.sqrt(np.maximum(w, np.finfo(np.float64).tiny))[..., None, :]
-    Vt = V.swapaxes(-1, -2)
-    return _Spectral((V * scale) @ Vt, (V / scale) @ Vt, w[..., -1])
+def cholesky(x: np.ndarray) -> _Cholesky:
+    base = symmetric(double(x))
+    try:
+        L = np.linalg.cholesky(base)
+    except np.linalg.LinAlgError:
+        # an eigenvalue is zero up to rounding, or a line search went out of range (NaN)
+        w, V = eigh(base)
+        half = V * np.sqrt(np.maximum(w, np.finfo(np.float64).tiny))[..., None, :]
+        L = np.linalg.qr(half.mT)[1].mT
+        diagonal = np.diagonal(L, axis1=-2, axis2=-1)
+        L = L * np.where(diagonal < 0, -1.0, 1.0)[..., None, :]
+    if L.ndim == 2:
+        return _Cholesky(L, _INVERT(L, lower=1)[0])
+    with np.errstate(all="ignore"):
+        return _Cholesky(L, np.tril(np.linalg.inv(L)))

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from scipy.linalg import expm, sqrtm
+from scipy.linalg import expm
 
 import manifoldseq as ms
 from manifoldseq.manifolds import (
@@ -51,11 +51,15 @@ PROBLEM = ms.Problem(
 def test_coordinates_of_positive_definite_matrices_are_congruences() -> None:
     M, rng = SymmetricPositiveDefinite(4), np.random.default_rng(0)
     x = M.random_point(rng)
-    u, F, root = M.random_tangent(x, rng), M.frame, np.real(sqrtm(x))
+    u, F, root = M.random_tangent(x, rng), M.frame, np.linalg.cholesky(x)
     assert F is not None
     c = np.linalg.solve(root, np.linalg.solve(root, u).T)
     np.testing.assert_allclose(F.to_frame(x, u), c, atol=1e-12)
-    np.testing.assert_allclose(F.retract(x, c), root @ expm(c) @ root, atol=1e-12)
+    np.testing.assert_allclose(M.euclidean_gradient(x, M.gradient(x, u)), u, atol=1e-12)
+    # steps of all lengths: Taylor polynomials of four degrees, and eigenvalues
+    for length in (1e-4, 1e-2, 0.1, 0.5, 3.0):
+        step = length / np.linalg.norm(c) * c
+        np.testing.assert_allclose(F.retract(x, step), root @ expm(step) @ root.T, rtol=1e-12, atol=1e-13)
 
 
 @pytest.mark.parametrize("solver", ["lbfgs", "bb", "cg", "gd", "tr"])
