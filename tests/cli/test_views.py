@@ -253,7 +253,7 @@ def test_config_and_a_report_that_failed_have_the_same_views(
     assert_same(files / "again", model)
     monkeypatch.chdir(files)
     fail = pytest.MonkeyPatch()
-    fail.setattr("manifoldseq.cli._fit.render_html", lambda pages: 1 / 0)
+    fail.setattr("manifoldseq.cli._procedure.render_html", lambda pages: 1 / 0)
     assert run(*fit, "-o", "kept")[0] == 1
     fail.undo()
     written = (files / "kept" / "model.npz").stat().st_mtime_ns
