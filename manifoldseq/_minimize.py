@@ -70,7 +70,7 @@ def minimize(
         the problem, else a random point. A given point is copied; it raises ValueError if it is off the manifold by
         more than 1e-6, see `project`.
     solver : str or Solver
-        A name listed by ``manifoldseq solvers``, such as ``"lbfgs"`` or ``"pgd"``; by default the one that
+        A name listed by ``manifoldseq list solvers``, such as ``"lbfgs"`` or ``"pgd"``; by default the one that
         :func:`manifoldseq.solvers.choose_solver` names for the problem, see ``result.solver``.
     options : mapping, optional
         Options of a solver that is not given as an object.

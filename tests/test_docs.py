@@ -107,7 +107,7 @@ def test_commands_of_page_run(page: Path, tmp_path: Path) -> None:
     run(["-c", "".join(code)], tmp_path)
     for arguments in commands(page):
         if "PACKAGE" not in arguments:
-            run(["-W", "error", "-m", "manifoldseq.cli", *arguments], tmp_path)
+            run(["-W", "error", "-m", "manifoldseq", *arguments], tmp_path)
 
 
 MARKDOWN = [

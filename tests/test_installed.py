@@ -275,18 +275,18 @@ def test_a_plugin_is_installed_alone(bundled: str, wheels: dict[str, Path], tmp_
         n_needing = sum(len(some.split()) for kind, some in NAMES[bundled].items() if kind != "readers")
         assert f"{n_needing} left out (they need a plugin that is not installed)" in out
         assert "needs manifoldseq-lds, which is not installed: run `pip install manifoldseq-lds`" in out
-        listed = json.loads(run(programs / "manifoldseq", "reproduce", "--json", cwd=tmp_path))
+        listed = json.loads(run(programs / "manifoldseq", "list", "reproductions", "--json", cwd=tmp_path))
         assert [row["name"] for row in listed] == names
 
 
 @pytest.mark.slow
 def test_all_distributions_are_installed_together(wheels: dict[str, Path], tmp_path: Path) -> None:
     programs = environment(tmp_path / "venv", f"{wheels['manifoldseq']}[cli]", *(wheels[name] for name in FITS))
-    listed = json.loads(run(programs / "manifoldseq", "plugins", "--json", cwd=tmp_path))
+    listed = json.loads(run(programs / "manifoldseq", "list", "plugins", "--json", cwd=tmp_path))
     assert {one["distribution"]: one["status"] for one in listed} == dict.fromkeys(ms.hooks.BUNDLED, "ok")
     for gone in ms.hooks.BUNDLED:  # one is uninstalled: the others are as before
         pip(tmp_path / "venv", "uninstall", "--yes", gone)
-        listed = json.loads(run(programs / "manifoldseq", "plugins", "--json", cwd=tmp_path))
+        listed = json.loads(run(programs / "manifoldseq", "list", "plugins", "--json", cwd=tmp_path))
         left = {name: "ok" for name in ms.hooks.BUNDLED if name != gone}
         assert {one["distribution"]: one["status"] for one in listed} == left
         for estimator in NAMES[gone].get("estimators", "").split()[:1]:

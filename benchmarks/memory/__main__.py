@@ -104,7 +104,7 @@ def write(form: str, folder: Path, rows: int) -> Path:
 
 def fit(source: Path, run: Path) -> tuple[int, float, str]:
     """Run the command; return the most bytes that its process held, seconds, and what it printed."""
-    command = [sys.executable, "-m", "manifoldseq.cli", "fit", "spherical-kmeans", str(source)]
+    command = [sys.executable, "-m", "manifoldseq", "fit", "spherical-kmeans", str(source)]
     command += [f"--set=n_clusters={CLUSTERS}", "--set=n_init=1", "--seed=0", "-o", str(run)]
     with open(run.with_suffix(".txt"), "w+") as said:
         start = time.perf_counter()

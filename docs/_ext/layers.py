@@ -41,6 +41,7 @@ SAYS = {
     "_result": "results",
     "execution": "maps, sums",
     "_checks": "parameters",
+    "_copies": "frozen dataclasses",
     "_quoted": "values in messages",
     "_extras": "optional packages",
 }

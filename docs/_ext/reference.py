@@ -91,7 +91,7 @@ def catalogue() -> Iterator[str]:
     """Yield the page of what the core and the bundled plugins register."""
     yield from _heading("What comes with it", "=")
     yield "Every name on this page can be used in code and on the command line. Plugins add to it;"
-    yield "``manifoldseq plugins`` lists what your installation has.\n"
+    yield "``manifoldseq list`` lists what your installation has.\n"
     bundled = {plugin.name for plugin in ms.hooks.plugins() if plugin.package in PACKAGES}
     for kind in KINDS:
         records = [(p.name, record) for p, record in ms.hooks.records(kind) if p.name in {"manifoldseq", *bundled}]

@@ -39,7 +39,7 @@ def doctor(as_json: bool) -> int:
     missing = [name for name, found in packages.items() if found is None]
     faulty = [plugin.name for plugin in plugins if plugin.status not in ("ok", "disabled")]
     problems = [f"{name} is missing: run `pip install {name}`" for name in missing]
-    problems += [f"plugin {name!r} has a fault: see `manifoldseq plugins`" for name in faulty]
+    problems += [f"plugin {name!r} has a fault: see `manifoldseq list plugins`" for name in faulty]
     report: dict[str, Any] = {
         "manifoldseq": __version__,
         "imported_from": str(Path(_package).parent),

@@ -1,10 +1,9 @@
 """``manifoldseq fit``: fits an estimator to data and writes a run directory."""
 
-import time
 import warnings
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, ExitStack, contextmanager
+from dataclasses import replace
 from inspect import signature
 from pathlib import Path
 from typing import Any, cast
@@ -13,81 +12,35 @@ import click
 import numpy as np
 
 from .. import execution, hooks
-from .._result import Status
-from ..estimators import fingerprint
 from ..estimators._object_parameters import plain_settings, used_settings
 from ..evaluation import Evaluation, evaluate
 from ..evaluation._tasks import checked_labels, takes_labels
 from ..hooks._lookup import named
-from ..report import Fitted, draw_evaluation, draw_plots, read_run, render_html, save_drawings
+from ..report import Fitted, draw_evaluation, draw_plots, save_drawings
 from ..report._quality import cell, columns_of, name_of
-from ..storage import CheckpointError, load
-from ._data import (
-    Loaded,
-    absolute,
-    advice_on_missing,
-    as_input,
-    check_sparse,
-    describe,
-    listed,
-    load_data,
-    load_labels,
-    member_ids,
-    named_views,
-    takes_missing,
-)
-from ._listings import with_parameters
-from ._plugin_files import asked_name, files_of_command, reading_of, spelled, use_files_of, with_files, with_reader
-from ._run import (
-    RunDirectory,
-    already_done,
-    choose_directory,
-    command_line,
-    default_name,
-    lacks_quality,
-    model_kept,
-    run_of,
-)
-from ._settings import merged, parse_pairs, read_config, spread, with_settings, written
-from ._shared import (
-    BadInput,
-    completed_by,
-    config_option,
-    echo_json,
-    echo_table,
-    every_option,
-    json_option,
-    output_option,
-    read_option,
-    resume_option,
-    seed_option,
-    set_option,
-    views_option,
-)
-from ._terminal import Watch, interruptible
+from ..storage import Checkpoint
+from ._data import advice_on_missing, as_input, check_sparse, load_labels, member_ids, takes_missing
+from ._parameters import record_named, with_parameters
+from ._plugin_files import asked_name
+from ._procedure import Asked, Options, Task, asked_of, carry_out, run_options
+from ._run import RunDirectory, lacks_quality
+from ._settings import parse_pairs, spread, with_settings, written
+from ._shared import BadInput, completed_by, echo_table, say
+from ._terminal import Watch
 
 _MAY_CHANGE = ("max_iter", "tol", "n_jobs", "verbose")  # a resumed run may end later, or earlier, than first asked for
 _WORDS = ("name", "why", "seconds")  # of a row, what is not a figure of the fit
-_CONFIG = {"estimator": str, "data": (str, list), "labels": str, "views": str}
 
 
 @click.command(cls=with_parameters("estimators"))
 @click.argument("estimator", required=False, shell_complete=completed_by("estimators"))
 @click.argument("data", nargs=-1, shell_complete=completed_by("datasets"))
-@set_option
-@config_option
-@read_option
 @click.option(
     "--labels",
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
     help="File with one label per sequence, or per row for an estimator of samples, in their order; or with lines "
     "name,label.",
 )
-@views_option
-@seed_option
-@output_option
-@resume_option
-@every_option
 @click.option("--jobs", type=click.IntRange(1), metavar="N", help="Threads [1].")
 @click.option("--dask", metavar="ADDRESS", help="The scheduler of a cluster, such as tcp://127.0.0.1:8786.")
 @click.option(
@@ -98,30 +51,22 @@ _CONFIG = {"estimator": str, "data": (str, list), "labels": str, "views": str}
 @click.option(
     "--quality/--no-quality", default=True, help="Compute a quality figure and compare it with simple controls [yes]."
 )
-@json_option
+@run_options
 def fit(
     estimator: str | None,
     data: tuple[str, ...],
-    settings: tuple[str, ...],
-    config: Path | None,
-    reading: tuple[str, ...],
     labels: Path | None,
-    views: str | None,
-    seed: int | None,
-    output: Path | None,
-    resume: bool,
-    every: float,
     jobs: int | None,
     dask: str | None,
     choose: bool,
     quality: bool,
-    as_json: bool,
+    options: Options,
 ) -> int:
     """Fit ESTIMATOR to DATA and write a run directory.
 
-    DATA is a file or folder that a reader accepts (see `manifoldseq readers`), or the name of a data set. An estimator
-    of views takes one file per view, whose members are paired by ids (the column `id` of a table, the names of files)
-    or else in their order; or one file whose columns are assigned to views by --views.
+    DATA is a file or folder that a reader accepts (see `manifoldseq list readers`), or the name of a data set. An
+    estimator of views takes one file per view, whose members are paired by ids (the column `id` of a table, the names
+    of files) or else in their order; or one file whose columns are assigned to views by --views.
 
     The run directory contains run.json and run.toml from the start; model.npz and model.json are written when the fit
     is done, then history.csv, assignments.csv, metrics.json, evaluation.json and report.html. If writing one of these
@@ -158,212 +103,204 @@ def fit(
     """
     if jobs is not None and dask is not None:
         raise BadInput("--jobs and --dask say where to compute, here or on a cluster: give one of them")
-    asked = _asked(estimator, data, settings, config, reading, labels, views, seed)
-    if resume and output:
-        use_files_of(output, run_of(output), resume=True)
-    asked, record, model = _configured(asked, choose)
-    directory = choose_directory(output, default_name(asked.estimator, asked.data), resume)
-    given = _given(asked, record, model)
-    mark = _mark(asked, model, given)
-    if resume and already_done(directory, mark) and not (quality and lacks_quality(directory)):
-        click.echo(f"The run in {directory} is finished: nothing to resume.")
-        return 0
-    kept = resume and model_kept(directory, mark)
-    parameters = written(model.get_params(deep=False))
-    about = {**asked.about(), **given.about(asked), "parameters": parameters, "fingerprint": mark}
-    run = RunDirectory(directory, about, asked.repeated(parameters), kept=kept)
-    with _executor(jobs, dask), run.writing():
-        X, y = as_input(given.loaded, given.labels)
-        if kept:
-            model = load(directory)
-        else:
-            _say_cost(record, model, X)
-            seconds, name = _fit(asked.estimator, model, X, y, given.loaded, run, every, mark, resume)
-            run.keep(model, {name: seconds})
-        given.loaded.release()
-        with interruptible():
-            ids = member_ids(given.loaded)
-            named = {"groups": ids, "columns": given.loaded.data.channel_names}
-            evaluation = _evaluated(asked, record, model, X, y, named, run.kept_metrics()) if quality else None
-            given.loaded.release()
-            fitted = Fitted(model, given.loaded.data if record.input == "sequences" else X, y, directory.name)
-            metrics, warned = _write(run, fitted, ids, evaluation)
-    for warning in warned:
-        click.echo(f"Warning: {warning}", err=True)
-    said = [*given.lines(asked), *_choice(model).splitlines(), *_not_chosen(asked, record, parameters)]
-    if as_json:
-        judged = None if evaluation is None else evaluation.as_dict()
-        shown = {"about": said, "metrics": metrics, "evaluation": judged, "made_by": getattr(model, "provenance_", {})}
-        echo_json({**shown, "directory": str(directory)})
-        return 0
-    for line in said:
-        click.echo(line)
-    _echo_metrics(asked.estimator, metrics, evaluation)
-    if made_by := getattr(model, "provenance_", {}):
-        echo_table(("made by", ""), [*made_by.items()])
-    click.echo(f"Report: {directory / 'report.html'}")
-    return 0
+    lacking = "give ESTIMATOR and DATA, or --config run.toml: see `manifoldseq fit --help`"
+    asked = asked_of("estimator", estimator, data, options, {"labels": str}, lacking=lacking)
+    if not asked.data:
+        raise BadInput(lacking)
+    if options.seed is not None:
+        if "random_state" in parse_pairs(options.settings):
+            raise BadInput("--seed and --set random_state=… set the same parameter: give one of them")
+        asked.settings.pop("random_state", None)  # of the file
+    labels = labels or (Path(asked.config["labels"]) if "labels" in asked.config else None)
+    asked = replace(asked, name=asked_name(asked.name, "estimators"))
+    return carry_out(_Fit(asked, labels, _executor(jobs, dask), choose=choose, quality=quality), options)
 
 
-# Before a fit: what is asked for, by options and by a file, and what it is asked of.
+class _Fit(Task):
+    command = "fit"
 
+    def __init__(
+        self, asked: Asked, labels: Path | None, executor: AbstractContextManager[Any], *, choose: bool, quality: bool
+    ) -> None:
+        self.record, self.model, chosen = _configured(asked, choose)
+        super().__init__(replace(asked, settings=chosen), asked.name)
+        self._labels, self._executor, self._quality = labels, executor, quality
+        self._evaluation: Evaluation | None = None
 
-@dataclass(frozen=True)
-class _Asked:
-    """What the options and ``--config`` ask for together."""
+    def read(self) -> None:
+        """Read data and labels, and raise BadInput if the estimator does not accept them."""
+        name, kind = self.name, self.record.input
+        loaded = self.load(
+            kind,
+            None
+            if takes_missing(self.model)
+            else lambda: f". {name} does not accept missing values: {advice_on_missing(name, kind)}",
+        )
+        check_sparse(name, self.model, loaded)
+        labels = loaded.data.labels if self._labels is None else load_labels(self._labels, loaded)
+        if labels is None and kind in ("sequences", "samples") and takes_labels(self.model, only=True):
+            raise BadInput(
+                f"{name} needs labels, and {self.asked.data[0]} has none: give them by --labels FILE, one a "
+                "line or as name,label; or by a column 'label' of a table, subfolders named by label, or labels.csv in "
+                "a folder"
+            )
+        try:
+            self.labels = None if labels is None else checked_labels(labels, len(labels))
+        except ValueError as error:
+            raise BadInput(f"{self._labels or ' + '.join(self.asked.data)}: {error}") from error
 
-    estimator: str
-    data: tuple[str, ...]
-    settings: dict[str, Any]
-    kept: dict[str, Any]  # settings of the file, which come after
-    reading: dict[str, Any]
-    labels: Path | None
-    views: str | None
-    seed: int
+    def identity(self) -> Sequence[Any]:
+        """Return the estimator and its parameters, except those that only define when a fit ends."""
+        return self.name, {name: value for name, value in self.parameters().items() if name not in _MAY_CHANGE}
+
+    def finished(self, directory: Path) -> int | None:
+        """Return 0, None where quality figures are to be added."""
+        return None if self._quality and lacks_quality(directory) else 0
 
     def about(self) -> dict[str, Any]:
-        """Return what `run.json` says about it."""
-        pairs = [f"--set={name}={value}" for name, value in self.settings.items() if name != "random_state"]
-        if self.settings.get("random_state", self.seed) != self.seed:
-            pairs.append(f"--set=random_state={self.settings['random_state']}")
-        pairs += [f"--read={name}={value}" for name, value in with_reader(self.reading).items()]
-        labels, views = self.labels and f"--labels={self.labels}", self.views and f"--views={self.views}"
-        name = spelled("estimators", self.estimator)
-        arguments = ["fit", name, *self.data, *pairs, labels, views, f"--seed={self.seed}"]
-        return {
-            "command": command_line(arguments),
-            "estimator": self.estimator,
-            "data": " + ".join(self.data),
-            "seed": self.seed,
+        """Return the parameters."""
+        return {"parameters": self.parameters()}
+
+    def parameters(self) -> dict[str, Any]:
+        """Return all parameters of the estimator."""
+        return written(self.model.get_params(deep=False))
+
+    def options(self) -> dict[str, Any]:
+        """Return the file with labels."""
+        return {"labels": self._labels and str(self._labels.resolve())}
+
+    def computing(self) -> AbstractContextManager[Any]:
+        """Return the executor that the options name."""
+        return self._executor
+
+    def compute(self, run: RunDirectory, checkpoint: Checkpoint, *, resume: bool) -> Any:
+        """Fit."""
+        model, loaded, (X, y) = self.model, self.loaded, self._input()
+        _say_cost(self.record, model, X)
+        if self.record.input not in ("sequences", "samples"):
+            y = None  # the second argument of a fit to views or bags is another view
+        arguments = (X, y) if y is not None or takes_labels(model) else (X,)
+        try:
+            model.fit(*arguments, **self._fit_options(checkpoint, resume=resume))
+        except np.linalg.LinAlgError:  # a ValueError, but not one of the input
+            raise
+        except ValueError as error:
+            if run.has_checkpoint():
+                raise
+            # an estimator validates in fit: that leaves nothing behind
+            said = str(error) if loaded is None else loaded.in_names(str(error))
+            raise BadInput(_without_rule(self.name, model) or said) from error
+        except TypeError as error:
+            if message := _without_rule(self.name, model):
+                raise BadInput(message) from error
+            raise
+        return model
+
+    def _input(self) -> tuple[Any, Any]:
+        assert self.loaded is not None
+        return as_input(self.loaded, self.labels)
+
+    def _fit_options(self, checkpoint: Checkpoint, *, resume: bool) -> dict[str, Any]:
+        """Return what `fit` of this estimator takes of observers, checkpoint, resume and feature_names."""
+        takes, names = signature(self.model.fit).parameters, self.loaded and self.loaded.names
+        options: dict[str, Any] = {
+            "observers": [Watch(self.name, getattr(self.model, "max_iter", None))],
+            "checkpoint": checkpoint,
+            **({} if names is None else {"feature_names": names}),
+            **({"resume": True} if resume else {}),
         }
+        if resume and "resume" not in takes:
+            click.echo(f"{self.name} writes no checkpoints: the fit starts from the beginning.", err=True)
+        return {name: value for name, value in options.items() if name in takes}
 
-    def repeated(self, parameters: Mapping[str, Any]) -> dict[str, Any]:
-        """Return what `run.toml` holds, so that ``--config`` repeats it from any folder."""
-        return {
-            "estimator": spelled("estimators", self.estimator),
-            "data": absolute(self.data),
-            "labels": self.labels and str(self.labels.resolve()),
-            "views": self.views,
-            "seed": self.seed,
-            "read": with_reader(self.reading),
-            "set": with_files(parameters),
-        }
+    def write(self, run: RunDirectory, result: Any) -> tuple[dict[str, Any], dict[str, Any]]:
+        """Evaluate the fit; write history, assignments, quality figures and drawings, each file as a whole."""
+        loaded, (X, y) = self.loaded, self._input()
+        assert loaded is not None
+        ids, kept = member_ids(loaded), run.kept_metrics()
+        self._evaluation = evaluation = self._evaluated(result, X, y, ids, kept) if self._quality else None
+        loaded.release()
+        fitted = Fitted(result, loaded.data if self.record.input == "sequences" else X, y, run.path.name)
+        if fitted.history:
+            run.write_columns("history.csv", fitted.history)
+        if (clusters := fitted.clusters) is not None:
+            known = {"id": ids} if len(ids) == len(clusters) else {}
+            known |= {} if fitted.labels is None else {"label": fitted.labels}
+            run.write_columns("assignments.csv", {**known, "cluster": clusters})
+        metrics = kept
+        if evaluation is not None:
+            metrics = {name: value for name, value in evaluation.rows[0].items() if name not in _WORDS} | kept
+            run.write_json("evaluation.json", evaluation.as_dict())
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            of_quality = () if evaluation is None else draw_evaluation(fitted, evaluation)
+            save_drawings(run.path, [*draw_plots(fitted), *of_quality])
+        for warning in caught:
+            click.echo(f"Warning: {warning.message}", err=True)
+        chosen: dict[str, Any] = {"used": plain_settings(used_settings(result))}
+        if hasattr(result, "choice_"):
+            chosen |= {"choice": str(result.choice_), "chosen": result.choice_.best_params}
+        if hasattr(result, "provenance_"):
+            chosen["made_by"] = result.provenance_
+        return metrics, chosen
+
+    def _evaluated(self, model: Any, X: Any, y: Any, ids: list[str], metrics: Mapping[str, Any]) -> Evaluation | None:
+        """Evaluate a fit; a failure is a warning, and only the figure is missing."""
+        assert self.loaded is not None
+        took = metrics.get("seconds", metrics.get("seconds_since_resume", 0.0))
+        about = {"groups": ids, "columns": self.loaded.data.channel_names, "random_state": self.asked.seed}
+        try:
+            return evaluate(model, X, y, record=self.record, name=self.name, took=took, **about)
+        except Exception as error:
+            click.echo(f"Warning: no quality figure ({type(error).__name__}: {error})", err=True)
+            return None
+
+    def lines(self, result: Any) -> list[str]:
+        """Return the table of settings that were tried, and parameters with a default that could be chosen."""
+        tried = str(result.choice_).splitlines() if hasattr(result, "choice_") else []
+        parameters, auto = self.parameters(), self.record.auto
+        plain = [f"{name}={parameters[name]}" for name in auto if name not in self.asked.settings]
+        plain = [setting for setting in plain if not setting.endswith("=auto")]
+        if plain:
+            numbers = " and ".join(plain)
+            tried.append(
+                f"{numbers} by default, whatever the data: choose with --choose, or set with --set {auto[0]}=..."
+            )
+        return tried
+
+    def report(self, result: Any, metrics: Mapping[str, Any]) -> None:
+        """Print the figures, and the plugins of model, initializer, update and solver."""
+        _echo_metrics(self.name, metrics, self._evaluation)
+        if made_by := getattr(result, "provenance_", {}):
+            echo_table(("made by", ""), [*made_by.items()])
+
+    def as_dict(self, result: Any) -> dict[str, Any]:
+        """Return the quality figures, and the plugins of model, initializer, update and solver."""
+        judged = None if self._evaluation is None else self._evaluation.as_dict()
+        return {"evaluation": judged, "made_by": getattr(result, "provenance_", {})}
 
 
-def _asked(
-    estimator: str | None,
-    data: tuple[str, ...],
-    settings: tuple[str, ...],
-    config: Path | None,
-    reading: tuple[str, ...],
-    labels: Path | None,
-    views: str | None,
-    seed: int | None,
-) -> _Asked:
-    """Put the options before what the file of ``--config`` says."""
-    file = read_config(config, _CONFIG)
-    estimator, data = estimator or file.get("estimator"), data or listed(file.get("data"))
-    if estimator is None or not data:
-        raise BadInput("give ESTIMATOR and DATA, or --config run.toml: see `manifoldseq fit --help`")
-    chosen = parse_pairs(settings)
-    if seed is not None:
-        if "random_state" in chosen:
-            raise BadInput("--seed and --set random_state=… set the same parameter: give one of them")
-        file["set"].pop("random_state", None)
-    return _Asked(
-        asked_name(estimator, "estimators"),
-        data,
-        chosen,
-        file["set"],
-        reading_of({**file["read"], **parse_pairs(reading, "--read")}),
-        labels or (Path(file["labels"]) if "labels" in file else None),
-        views or file.get("views"),
-        file.get("seed", 0) if seed is None else seed,
-    )
-
-
-def _configured(asked: _Asked, choose: bool) -> tuple[_Asked, hooks.EstimatorSpec, Any]:
-    """Return the record, and an estimator with the settings and the seed, which are then all that is asked for."""
-    try:
-        record = hooks.get_record(hooks.EstimatorSpec, asked.estimator)
-    except ValueError as error:
-        raise BadInput(str(error)) from error
-    except ImportError as error:  # the plugin is broken, not the input
-        raise click.ClickException(str(error)) from error
+def _configured(asked: Asked, choose: bool) -> tuple[hooks.EstimatorSpec, Any, dict[str, Any]]:
+    """Return the record, an estimator with the settings and the seed, and these settings."""
+    record = cast(hooks.EstimatorSpec, record_named("estimators", asked.name))
     model: Any = cast(Any, record.factory)()
     lacking = [name for name in ("fit", "get_params", "set_params") if not hasattr(model, name)]
     if lacking:
         raise click.ClickException(
-            f"{asked.estimator} is a {type(model).__name__} without {' and '.join(lacking)}: "
+            f"{asked.name} is a {type(model).__name__} without {' and '.join(lacking)}: "
             "derive its class from sklearn.base.BaseEstimator, so that its parameters can be set and saved"
         )
     known = model.get_params(deep=False)
-    chosen = spread(merged(asked.kept, asked.settings), type(model), known)
+    chosen = spread(asked.settings, type(model), known)
     if choose:
-        chosen |= _left_open(record, asked.estimator, chosen)
+        chosen |= _left_open(record, asked.name, chosen)
     if "random_state" in known and chosen.get("random_state") is None:  # None would not be repeatable
         chosen["random_state"] = asked.seed
-    params = with_settings(f"estimator {asked.estimator!r}", type(model), known, chosen)
+    params = with_settings(f"estimator {asked.name!r}", type(model), known, chosen)
     try:
-        return replace(asked, settings=chosen, kept={}), record, model.set_params(**params)
+        return record, model.set_params(**params), chosen
     except ValueError as error:
         raise BadInput(str(error)) from error
-
-
-@dataclass(frozen=True)
-class _Given:
-    """The data of a fit, as they were read, and one label per sequence or row."""
-
-    loaded: Loaded
-    labels: Any
-
-    def about(self, asked: _Asked) -> dict[str, Any]:
-        """Return what `run.json` says about them."""
-        columns = named_views(self.loaded)
-        return {
-            "about": describe(self.loaded, self.labels),
-            **({"views": columns} if columns else {}),
-            "columns": self.loaded.memory | {"read": asked.reading, "files": list(asked.data)},
-        }
-
-    def lines(self, asked: _Asked) -> list[str]:
-        """Return what is printed about them."""
-        about = self.about(asked)
-        views = [about["views"]] if "views" in about else []
-        return [f"{' + '.join(asked.data)}: {about['about']}", *views, *self.loaded.remarks]
-
-
-def _given(asked: _Asked, record: hooks.EstimatorSpec, model: Any) -> _Given:
-    """Read data and labels, and raise an error if the estimator does not accept them."""
-    advice = _advice(asked.estimator, record, model)
-    loaded = load_data(asked.data, asked.reading, record.input, name=asked.estimator, views=asked.views, advice=advice)
-    check_sparse(asked.estimator, model, loaded)
-    labels = loaded.data.labels if asked.labels is None else load_labels(asked.labels, loaded)
-    if labels is None and record.input in ("sequences", "samples") and takes_labels(model, only=True):
-        raise BadInput(
-            f"{asked.estimator} needs labels, and {asked.data[0]} has none: give them by --labels FILE, one a "
-            "line or as name,label; or by a column 'label' of a table, subfolders named by label, or labels.csv in a "
-            "folder"
-        )
-    try:
-        return _Given(loaded, None if labels is None else checked_labels(labels, len(labels)))
-    except ValueError as error:
-        raise BadInput(f"{asked.labels or ' + '.join(asked.data)}: {error}") from error
-
-
-def _advice(name: str, record: hooks.EstimatorSpec, model: Any) -> Callable[[], str] | None:
-    """Return a function of the end of the message about a missing value; None if the estimator accepts them."""
-    if takes_missing(model):
-        return None
-    return lambda: f". {name} does not accept missing values: {advice_on_missing(name, record.input)}"
-
-
-def _mark(asked: _Asked, model: Any, given: _Given) -> str:
-    """Return the fingerprint of data and settings that a resumed run must have in common with the one before."""
-    parameters = written(model.get_params(deep=False))
-    settled = {name: value for name, value in parameters.items() if name not in _MAY_CHANGE}
-    files = [one["sha256"] for one in files_of_command()]
-    return fingerprint(asked.estimator, settled, [part.sequences for part in given.loaded.parts], given.labels, files)
 
 
 def _left_open(record: hooks.EstimatorSpec, name: str, settings: Mapping[str, Any]) -> dict[str, Any]:
@@ -401,40 +338,6 @@ def _executor(jobs: int | None, dask: str | None) -> Iterator[None]:
         yield
 
 
-# The fit.
-
-
-def _fit(
-    name: str, model: Any, X: Any, y: Any, loaded: Loaded, run: RunDirectory, every: float, mark: str, resume: bool
-) -> tuple[float, str]:
-    """Fit; return the seconds, and what they are called: those since a resume are not those of the fit."""
-    if loaded.kind not in ("sequences", "samples"):
-        y = None  # the second argument of a fit to views or bags is another view
-    resumed = resume and run.has_checkpoint()
-    options = _fit_options(name, model, run, every, mark, resume, loaded)
-    arguments = (X, y) if y is not None or takes_labels(model) else (X,)
-    start = time.perf_counter()
-    try:
-        with interruptible():
-            model.fit(*arguments, **options)
-    except CheckpointError as error:
-        raise BadInput(str(error)) from error
-    except np.linalg.LinAlgError:  # a ValueError, but not one of the input
-        raise
-    except ValueError as error:
-        if resumed or run.has_checkpoint():
-            raise
-        # an estimator validates in fit: that leaves nothing behind
-        raise BadInput(_without_rule(name, model) or loaded.in_names(str(error))) from error
-    except TypeError as error:
-        if message := _without_rule(name, model):
-            raise BadInput(message) from error
-        raise
-    if getattr(model, "status_", None) is Status.INTERRUPTED:
-        raise KeyboardInterrupt
-    return time.perf_counter() - start, "seconds_since_resume" if resumed else "seconds"
-
-
 def _without_rule(name: str, model: Any) -> str:
     """Return which estimators choose what is set to ``"auto"`` here and has no rule, nothing if there is none."""
     of_auto = {other: getattr(one, "auto", ()) for other, one in named("estimators")}
@@ -443,95 +346,6 @@ def _without_rule(name: str, model: Any) -> str:
         if isinstance(value, str) and value == "auto" and able and name not in able:
             return f"{name} has no rule for {setting}=auto: give a number, or fit {' or '.join(able)}"
     return ""
-
-
-def _fit_options(
-    name: str, model: Any, run: RunDirectory, every: float, mark: str, resume: bool, loaded: Loaded
-) -> dict[str, Any]:
-    """Return what `fit` of this estimator takes of observers, checkpoint, resume and feature_names."""
-    takes = signature(model.fit).parameters
-    options: dict[str, Any] = {}
-    if "observers" in takes:
-        options["observers"] = [Watch(name, getattr(model, "max_iter", None))]
-    if "checkpoint" in takes:
-        options["checkpoint"] = run.checkpoint(every, mark)
-    if "feature_names" in takes and loaded.names is not None:
-        options["feature_names"] = loaded.names
-    if resume and "resume" in takes:
-        options["resume"] = True
-    elif resume:
-        click.echo(f"{name} writes no checkpoints: the fit starts from the beginning.", err=True)
-    return options
-
-
-# After it: quality figures, files, and the table on the terminal.
-
-
-def _evaluated(
-    asked: _Asked,
-    record: hooks.EstimatorSpec,
-    model: Any,
-    X: Any,
-    y: Any,
-    named: dict[str, Any],
-    metrics: Mapping[str, float],
-) -> Evaluation | None:
-    """Judge a fit; a failure says why and costs nothing but the figure."""
-    took = metrics.get("seconds", metrics.get("seconds_since_resume", 0.0))
-    try:
-        return evaluate(model, X, y, record=record, name=asked.estimator, random_state=asked.seed, took=took, **named)
-    except Exception as error:
-        click.echo(f"Warning: no quality figure ({type(error).__name__}: {error})", err=True)
-        return None
-
-
-def _choice(model: Any) -> str:
-    """Return the table of what was tried, of an estimator that chooses settings itself."""
-    return str(model.choice_) if hasattr(model, "choice_") else ""
-
-
-def _not_chosen(asked: _Asked, record: hooks.EstimatorSpec, parameters: Mapping[str, Any]) -> list[str]:
-    """Return what to say of settings that ``--choose`` would choose, and that neither it nor the user did."""
-    plain = [f"{name}={parameters[name]}" for name in record.auto if name not in asked.settings]
-    plain = [setting for setting in plain if not setting.endswith("=auto")]
-    if not plain:
-        return []
-    numbers = " and ".join(plain)
-    return [f"{numbers} by default, whatever the data: choose with --choose, or set with --set {record.auto[0]}=..."]
-
-
-def _write(
-    run: RunDirectory, fitted: Fitted, ids: list[str], evaluation: Evaluation | None
-) -> tuple[dict[str, float], list[str]]:
-    """Write what is reported about a model that is saved, each file as a whole; return metrics and warnings."""
-    labels, clusters = fitted.labels, fitted.clusters
-    if fitted.history:
-        run.write_columns("history.csv", fitted.history)
-    if clusters is not None:
-        known = {"id": ids} if len(ids) == len(clusters) else {}
-        known |= {} if labels is None else {"label": labels}
-        run.write_columns("assignments.csv", {**known, "cluster": clusters})
-    metrics = run.kept_metrics()
-    if evaluation is not None:
-        metrics = {name: evaluation.rows[0][name] for name in evaluation.rows[0] if name not in _WORDS} | metrics
-        run.write_json("evaluation.json", evaluation.as_dict())
-    run.write_json("metrics.json", metrics)
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always")
-        save_drawings(
-            run.path, [*draw_plots(fitted), *(() if evaluation is None else draw_evaluation(fitted, evaluation))]
-        )
-    model = fitted.estimator
-    chosen: dict[str, Any] = {"used": plain_settings(used_settings(model))}
-    if hasattr(model, "choice_"):
-        chosen |= {"choice": _choice(model), "chosen": model.choice_.best_params}
-    if hasattr(model, "provenance_"):
-        chosen["made_by"] = model.provenance_
-    page = read_run(run.path)
-    page.run.update(state="done", **chosen)
-    run.write("report.html", render_html([page]))
-    run.done(**chosen)
-    return metrics, [str(warning.message) for warning in caught]
 
 
 def _echo_metrics(estimator: str, metrics: Mapping[str, float], evaluation: Evaluation | None) -> None:
@@ -551,6 +365,6 @@ def _echo_metrics(estimator: str, metrics: Mapping[str, float], evaluation: Eval
         return
     for row in evaluation.rows:
         if "why" in row:
-            click.echo(f"{row['name']}: {row['why']}.")
+            say(f"{row['name']}: {row['why']}.")
     mark = f" (*: best {name_of(evaluation.measure)})" if best else ""
-    click.echo(f"{evaluation.verdict[:1].upper()}{evaluation.verdict[1:]}.{mark}")
+    say(f"{evaluation.verdict[:1].upper()}{evaluation.verdict[1:]}.{mark}")

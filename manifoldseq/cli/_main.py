@@ -13,7 +13,6 @@ import click
 
 from .. import __version__, hooks
 from .._quoted import quoted
-from ..hooks._records import KINDS
 from ._plugin_files import with_plugin_option
 from ._shared import suggestion
 
@@ -22,8 +21,7 @@ _COMMANDS = {
     "apply": "_apply:apply",
     "solve": "_solve:solve",
     "report": "_report:report",
-    "plugins": "_listings:plugins",
-    **{name: f"_listings:{name}" for name in KINDS if name not in ("domains", "initializers", "updates")},
+    "list": "_list:list_",
     "check": "_check:check",
     "new-plugin": "_new_plugin:new_plugin",
     "reproduce": "_reproduce:reproduce",
@@ -37,6 +35,7 @@ Examples:
   manifoldseq apply runs/bm basic-motions -o clusters.csv
   manifoldseq fit --plugin mine.py my-estimator table.csv
   manifoldseq fit lds-kmeans basic-motions --set kernel=mine.py:my_kernel
+  manifoldseq list estimators lds-kmeans
   manifoldseq COMMAND --help
 
 \b

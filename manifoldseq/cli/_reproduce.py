@@ -10,7 +10,7 @@ from .. import hooks
 from .._quoted import quoted
 from ..estimators._object_parameters import defaults
 from ..hooks._bundled import how_to_install, is_installed
-from ._listings import with_parameters
+from ._parameters import with_parameters
 from ._plugin_files import asked_name, spelled
 from ._run import command_line
 from ._settings import parse_pairs, with_settings
@@ -30,17 +30,17 @@ _COLUMNS = ("model", "setting", "metric", "unit", "ours", "ours_se", "paper")
 def reproduce(name: str | None, data: Path | None, settings: tuple[str, ...], resume: bool, as_json: bool) -> None:
     """Reproduce a table or figure of a paper.
 
-    Print the figures measured here and the figures printed in the paper. Without NAME, list the available
-    reproductions. `manifoldseq reproduce NAME --help` ends with the parameters of NAME.
+    Print the figures measured here and the figures printed in the paper. `manifoldseq list reproductions` lists the
+    names, and `manifoldseq reproduce NAME --help` ends with the parameters of NAME.
 
     \b
     Examples:
-      manifoldseq reproduce
+      manifoldseq reproduce hope-table1
       manifoldseq reproduce lds-table1 --data recordings --set n_seeds=10 --json
     """
     if name is None:
-        _list(as_json)
-        return
+        there = is_installed("manifoldseq-papers")
+        raise BadInput(f"give NAME: {'`manifoldseq list reproductions` lists the names' if there else _PAPERS}")
     try:
         name = str(asked_name(name, "reproductions"))
         record = hooks.get_reproduction(name)
@@ -78,17 +78,6 @@ def reproduce(name: str | None, data: Path | None, settings: tuple[str, ...], re
           *(_number(row[key]) for key in ("ours", "ours_se", "paper"))) for row in rows],
         right=(3, 4, 5),
     )  # fmt: skip
-
-
-def _list(as_json: bool) -> None:
-    entries = hooks.records("reproductions")
-    if as_json:
-        echo_json([{"plugin": plugin.name, **record.as_dict()} for plugin, record in entries])
-    elif not entries:
-        click.echo(f"No reproductions are registered: {_PAPERS}.")
-    else:
-        rows = [(record.name, *(record.as_dict()[key] for key in ("paper", "summary"))) for _, record in entries]
-        echo_table(("name", "paper", "summary"), rows)
 
 
 def _metric(row: dict[str, Any]) -> str:

@@ -3,7 +3,9 @@
 import difflib
 import json
 from collections.abc import Callable, Iterable, Sequence
-from pathlib import Path
+from itertools import zip_longest
+from shutil import get_terminal_size
+from textwrap import wrap
 from typing import Any
 
 import click
@@ -32,24 +34,6 @@ views_option: Callable[..., Any] = click.option(
     metavar="COLUMNS",
     help="Columns of each view of a file: the sizes of the views (76,216); or names, with wildcards * and ?, or "
     "numbers of columns, with a colon between views (a,b:c_*,-c_2 or 0-2:5,7). For several files, the columns of each.",
-)
-seed_option: Callable[..., Any] = click.option(
-    "--seed", type=click.IntRange(0, 2**32 - 1), metavar="N", help="Seed of all random choices [0]."
-)
-output_option: Callable[..., Any] = click.option(
-    "-o", "--output", type=click.Path(file_okay=False, path_type=Path), help="Run directory to write [runs/…]."
-)
-resume_option: Callable[..., Any] = click.option(
-    "--resume", is_flag=True, help="Continue the run in RUN_DIR from its checkpoint, or start it."
-)
-every_option: Callable[..., Any] = click.option(
-    "--checkpoint-every", "every", type=click.FloatRange(0), default=10.0, metavar="SECONDS",
-    help="Time between checkpoints [10].",
-)  # fmt: skip
-config_option: Callable[..., Any] = click.option(
-    "--config",
-    type=click.Path(exists=True, dir_okay=False, path_type=Path),
-    help="Settings of another run, its run.toml; options of the command take precedence.",
 )
 
 
@@ -88,32 +72,41 @@ def echo_json(value: Any) -> None:
 
 
 def echo_table(header: Sequence[str], rows: Sequence[Sequence[str]], right: Sequence[int] = ()) -> None:
-    """Print rows in aligned columns, those numbered in `right` flush right.
+    """Print rows in aligned columns that fit the screen, those numbered in `right` flush right.
 
-    On a terminal the last column is folded at the width of the screen, below its own beginning.
+    The widest columns are folded between words until the table fits.
     """
-    widths = [max(len(row[i]) for row in [header, *rows]) for i in range(len(header))]
-    indent = sum(widths[:-1]) + 2 * (len(widths) - 1)
-    width_left = _screen() - indent
-    for row in [header, *rows] if any(header) else rows:
-        cells = [
-            cell.rjust(width) if i in right else cell.ljust(width)
-            for i, (cell, width) in enumerate(zip(row, widths, strict=True))
-        ]
-        lines = _folded(cells[-1].rstrip(), width_left) if width_left >= 20 else [cells[-1]]
-        click.echo("  ".join([*cells[:-1], lines[0]]).rstrip())
-        for line in lines[1:]:
-            click.echo(" " * indent + line)
+    table = [header, *rows] if any(header) else rows
+    columns = [[row[i] for row in table] for i in range(len(header))]
+    widths = [max(map(len, column), default=0) for column in columns]
+    least = [max((len(word) for cell in column for word in cell.split()), default=0) for column in columns]
+    while sum(widths) + 2 * (len(widths) - 1) > screen():
+        wide = [i for i in range(len(widths)) if widths[i] > least[i]]
+        if not wide:
+            break
+        widths[max(wide, key=lambda i: (i in right, widths[i]))] -= 1  # of numbers, only the heading is folded
+    for row in table:
+        cells = [_folded(cell.strip(), width) for cell, width in zip(row, widths, strict=True)]
+        for parts in zip_longest(*cells, fillvalue=""):
+            line = [
+                part.rjust(width) if i in right else part.ljust(width)
+                for i, (part, width) in enumerate(zip(parts, widths, strict=True))
+            ]
+            click.echo("  ".join(line).rstrip())
 
 
-def _folded(text: str, width: int) -> list[str]:
-    import textwrap
+def say(*lines: str) -> None:
+    """Print lines, folded at the width of the screen; a line with columns is continued below its last column."""
+    for line in lines:
+        indent = " " * (line.rstrip().rfind("  ") + 2 if "  " in line.rstrip() else 0)
+        click.echo("\n".join(_folded(line, screen(), indent)))
 
-    return textwrap.wrap(text, width, break_on_hyphens=False) if len(text) > width else [text]
+
+def _folded(text: str, width: int, indent: str = "") -> list[str]:
+    wrapped = wrap(text, width, subsequent_indent=indent, break_on_hyphens=False, break_long_words=False)
+    return wrapped if len(text) > width else [text]
 
 
-def _screen() -> int:
-    import shutil
-    import sys
-
-    return shutil.get_terminal_size().columns if sys.stdout.isatty() else 1 << 30
+def screen() -> int:
+    """Return the number of columns that output is folded to."""
+    return get_terminal_size().columns  # COLUMNS, else those of a terminal, else 80

@@ -2,8 +2,8 @@
 
 import json
 import math
-import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from functools import wraps
 from inspect import Parameter, signature
 from pathlib import Path
@@ -15,44 +15,21 @@ from .. import hooks
 from .._minimize import minimize
 from .._problem import Problem
 from .._quoted import quoted
-from .._result import Result, Status
-from ..estimators import fingerprint
+from .._result import Result
 from ..estimators._object_parameters import defaults
-from ..report import read_run, render_html
 from ..solvers import choose_solver
-from ..storage import CheckpointError, load
-from ._data import Loaded, absolute, as_input, describe, listed, load_data, named_views
-from ._listings import with_parameters
-from ._plugin_files import (
-    absolute_name,
-    asked_name,
-    files_of_command,
-    object_of,
-    parts_of,
-    reading_of,
-    spelled,
-    use_files_of,
-    with_files,
-    with_reader,
-)
-from ._run import RunDirectory, already_done, choose_directory, command_line, default_name, model_kept, run_of
-from ._settings import merged, parse_pairs, read_config, spread, with_settings
-from ._shared import (
-    BadInput,
-    completed_by,
-    config_option,
-    echo_table,
-    every_option,
-    output_option,
-    read_option,
-    resume_option,
-    seed_option,
-    set_option,
-    views_option,
-)
-from ._terminal import Watch, interruptible
+from ..storage import Checkpoint
+from ._data import Loaded, as_input
+from ._parameters import with_parameters
+from ._plugin_files import asked_name, object_of, parts_of, spelled
+from ._procedure import Asked, Options, Task, asked_of, carry_out, run_options
+from ._run import RunDirectory
+from ._settings import spread, with_settings
+from ._shared import BadInput, completed_by, echo_table
+from ._terminal import Watch
 
-_CONFIG = {"model": str, "data": (str, list), "views": str, "solver": str, "init": str, "max_iter": int, "tol": float}
+_FIGURES = ("fun", "grad_norm", "feasibility", "complementarity", "nit", "nfev", "njev")
+_CONFIG = {"solver": str, "init": str, "max_iter": int, "tol": float}
 _OPTIONS = "solver."
 
 
@@ -62,14 +39,10 @@ _OPTIONS = "solver."
 @click.option(
     "--solver",
     metavar="NAME",
-    help="A solver, listed by `manifoldseq solvers` [auto: chosen by the problem, mostly lbfgs or tr].",
+    help="A solver, listed by `manifoldseq list solvers` [auto: chosen by the problem, mostly lbfgs or tr].",
     shell_complete=completed_by("solvers"),
 )
 @click.option("--init", metavar="NAME", help="An initializer of the model [its first].")
-@set_option
-@config_option
-@read_option
-@views_option
 @click.option("--max-iter", type=click.IntRange(0), metavar="N", help="Most iterations [1000].")
 @click.option(
     "--tol",
@@ -77,31 +50,21 @@ _OPTIONS = "solver."
     metavar="NUMBER",
     help="Stop when the predicted decrease, over |f|, is below this [1e-10].",
 )
-@seed_option
-@output_option
-@resume_option
-@every_option
+@run_options
 def solve(
     model: str | None,
     data: tuple[str, ...],
     solver: str | None,
     init: str | None,
-    settings: tuple[str, ...],
-    config: Path | None,
-    reading: tuple[str, ...],
-    views: str | None,
     max_iter: int | None,
     tol: float | None,
-    seed: int | None,
-    output: Path | None,
-    resume: bool,
-    every: float,
+    options: Options,
 ) -> int:
     """Solve the problem that a model defines on data.
 
     A run directory is written, as by `manifoldseq fit`, whether or not the problem is solved. MODEL is a registered
-    name (see `manifoldseq models`), or FILE.py:NAME. Then FILE.py is run, and NAME in it is a manifoldseq.Problem, or a
-    function build(data, **params) that returns one. The function gets DATA as a list of (T, d) arrays, and views
+    name (see `manifoldseq list models`), or FILE.py:NAME. Then FILE.py is run, and NAME in it is a manifoldseq.Problem,
+    or a function build(data, **params) that returns one. The function gets DATA as a list of (T, d) arrays, and views
     (several DATA, or --views) as a list of (N, d) arrays with the same rows; without DATA it is called as
     build(**params). --set solver.NAME=VALUE sets an option of the solver, and --set identifier.delay=2 a parameter of
     an object that is itself a parameter. `manifoldseq solve MODEL --help` ends with the parameters of MODEL.
@@ -116,117 +79,112 @@ def solve(
       manifoldseq solve ./mine.py:build walks.npz --solver pgd --seed 1
       manifoldseq solve ./mine.py:problem --set solver.memory=20
     """
-    given = read_config(config, _CONFIG)
-    model, data = model or given.get("model"), data or listed(given.get("data"))
-    views = views or given.get("views")
-    if model is None:
-        raise BadInput("give MODEL, or --config run.toml: see `manifoldseq solve --help`")
-    used_solver: str = solver or given.get("solver", "auto")
-    init = init or given.get("init")
-    max_iter = given.get("max_iter") if max_iter is None else max_iter
-    tol = given.get("tol") if tol is None else tol
-    seed = given.get("seed", 0) if seed is None else seed
-    used_solver = asked_name(used_solver, "solvers")
-    if resume and output:
-        use_files_of(output, run_of(output), resume=True)
-    name, build, kind, init = _builder(model, init)
-    chosen = merged(given["set"], parse_pairs(settings))
-    if not isinstance(build, Problem):
-        chosen = spread(chosen, build, defaults(build))
-    read_options = reading_of({**given["read"], **parse_pairs(reading, "--read")})
-    options = {name.removeprefix(_OPTIONS): value for name, value in chosen.items() if name.startswith(_OPTIONS)}
-    params = {name: value for name, value in chosen.items() if not name.startswith(_OPTIONS)}
-    algorithm = None if used_solver == "auto" else _solver(used_solver, options)
-    directory = choose_directory(output, default_name(name, data), resume)
-    loaded = _loaded(name, data, read_options, kind, views, params)
-    problem = _problem(model, build, loaded, params)
-    if init is not None and init not in problem.initializers:
-        raise BadInput(f"{model} has no initializer {quoted(init)}: it has {', '.join(problem.initializers) or 'none'}")
-    called = choose_solver(problem) if algorithm is None else used_solver
-    algorithm = algorithm or _solver(called, options)
-    sequences = loaded and [part.sequences for part in loaded.parts]
-    files = [one["sha256"] for one in files_of_command()]
-    mark = fingerprint(sequences, name, files, params, used_solver, options, init, seed)
-    if resume and already_done(directory, mark):
-        click.echo(f"The run in {directory} is finished: nothing to resume.")
-        return int(not json.loads((directory / "metrics.json").read_bytes())["success"])
-    pairs = [f"--set={key}={value}" for key, value in chosen.items()]
-    pairs += [f"--read={key}={value}" for key, value in with_reader(read_options).items()]
-    named = {"solver": spelled("solvers", used_solver), "init": spelled("initializers", init)}
-    flags = {"views": views, **named, "max-iter": max_iter, "tol": tol, "seed": seed}
-    pairs += [f"--{key}={value}" for key, value in flags.items() if value is not None]
-    columns = "" if loaded is None else named_views(loaded)
-    about = {
-        "command": command_line(["solve", model, *data, *pairs]),
-        "model": model,
-        "data": " + ".join(data),
-        "about": "" if loaded is None else describe(loaded, loaded.data.labels),
-        **({} if loaded is None else {"columns": loaded.memory}),
-        **({"views": columns} if columns else {}),
-        "seed": seed,
-        "solver": called,
-        "parameters": chosen,
-        "fingerprint": mark,
-    }
-    repeat = {
-        "model": absolute_name(model), "data": absolute(data), "views": views, **named, "max_iter": max_iter,
-        "tol": tol, "seed": seed, "read": with_reader(read_options), "set": with_files(chosen),
-    }  # fmt: skip
+    lacking = "give MODEL, or --config run.toml: see `manifoldseq solve --help`"
+    asked = asked_of("model", model, data, options, _CONFIG, lacking=lacking)
+    file = asked.config
+    tol = file.get("tol") if tol is None else tol
     if tol is not None and not 0 <= tol < math.inf:
         raise BadInput(f"--tol {tol}: give a number of at least 0")
-    kept = resume and model_kept(directory, mark)
-    run = RunDirectory(directory, about, repeat, kept=kept)
-    with run.writing():
-        start = time.perf_counter()
-        try:
-            with interruptible():
-                result = (
-                    load(directory)
-                    if kept
-                    else minimize(
-                        problem,
-                        init,
-                        solver=algorithm,
-                        tol=tol,
-                        max_iter=max_iter,
-                        seed=seed,
-                        observers=[Watch(name, 1000 if max_iter is None else max_iter)],
-                        checkpoint=run.checkpoint(every, mark),
-                        resume=resume,
-                    )
-                )
-        except CheckpointError as error:
-            raise BadInput(str(error)) from error
-        if result.status is Status.INTERRUPTED:
-            raise KeyboardInterrupt
-        if not kept:
-            run.keep(result, {"seconds": time.perf_counter() - start})
-        with interruptible():
-            _write(run, result)
-    rows = [("objective", f"{result.fun:.10g}"), ("gradient norm", f"{result.grad_norm or 0:.3g}")]
-    rows += [("feasibility", f"{result.feasibility:.3g}")]
-    if result.complementarity is not None:
-        rows += [("complementarity", f"{result.complementarity:.3g}")]
-    rows += [("solver", called), ("iterations", f"{result.nit}"), ("evaluations", f"{result.nfev:g}")]
-    rows += [("status", f"{result.status.name}: {result.message}")]
-    echo_table((name, ""), rows)
-    for line in () if loaded is None else [*filter(None, [columns]), *loaded.remarks]:
-        click.echo(line)
-    click.echo(f"Report: {directory / 'report.html'}")
-    return int(not result.success)
+    used = asked_name(solver or file.get("solver", "auto"), "solvers")
+    limits = {"max_iter": file.get("max_iter") if max_iter is None else max_iter, "tol": tol}
+    return carry_out(_Solve(asked, used, init or file.get("init"), limits), options)
 
 
-def _write(run: RunDirectory, result: Result) -> None:
-    """Write what is reported about a result that is saved."""
-    run.write_columns("history.csv", result.history)
-    names = ("fun", "grad_norm", "feasibility", "complementarity", "nit", "nfev", "njev")
-    numbers = {name: getattr(result, name) for name in names}
-    metrics = {**numbers, "success": int(result.success), **run.kept_metrics()}
-    run.write_json("metrics.json", {name: value for name, value in metrics.items() if value is not None})
-    page = read_run(run.path)
-    page.run.update(state="done", message=result.message)
-    run.write("report.html", render_html([page]))
-    run.done(message=result.message)
+class _Solve(Task):
+    command = "solve"
+
+    def __init__(self, asked: Asked, solver: str, init: str | None, limits: dict[str, Any]) -> None:
+        name, self.build, self.kind, self.init = _builder(asked.name, init)
+        chosen = asked.settings
+        if not isinstance(self.build, Problem):
+            chosen = spread(chosen, self.build, defaults(self.build))
+        super().__init__(replace(asked, settings=chosen), name)
+        split = {name.removeprefix(_OPTIONS): value for name, value in chosen.items() if name.startswith(_OPTIONS)}
+        self.options_of_solver, self.solver, self.limits = split, solver, limits
+        self.params = {name: value for name, value in chosen.items() if not name.startswith(_OPTIONS)}
+        self.algorithm: Any = None if solver == "auto" else _solver(solver, split)
+
+    def read(self) -> None:
+        """Read the data, build the problem, and choose a solver for it."""
+        asked = self.asked
+        if asked.data:
+            self._load()
+        elif asked.views is not None:
+            raise BadInput(f"--views {asked.views} assigns columns to views: give DATA, a file or a data set")
+        self.labels = None if self.loaded is None else self.loaded.data.labels
+        self.problem = _problem(asked.name, self.build, self.loaded, self.params)
+        if self.init is not None and self.init not in self.problem.initializers:
+            known = ", ".join(self.problem.initializers) or "none"
+            raise BadInput(f"{asked.name} has no initializer {quoted(self.init)}: it has {known}")
+        self.called = choose_solver(self.problem) if self.algorithm is None else self.solver
+        self.algorithm = self.algorithm or _solver(self.called, self.options_of_solver)
+
+    def _load(self) -> None:
+        """Read DATA as a model takes it; a problem of a file takes views if some are given."""
+        kind, views, several = self.kind, self.asked.views, len(self.asked.data) > 1
+        if kind == "views" and not several and views is None and "views" in self.params:  # the model shares them out
+            kind = "sequences"
+        elif not kind:
+            kind = "views" if views is not None or several else "sequences"
+        advice = ": fill it, or leave the row out" if kind == "views" else ": interpolate by --read missing=linear"
+        self.load(kind, lambda: advice)
+
+    def identity(self) -> Sequence[Any]:
+        """Return the model, its settings and the solver with its options."""
+        return self.name, self.params, self.solver, self.options_of_solver, self.init, self.asked.seed
+
+    def finished(self, directory: Path) -> int | None:
+        """Return whether the problem was solved."""
+        return int(not json.loads((directory / "metrics.json").read_bytes())["success"])
+
+    def about(self) -> dict[str, Any]:
+        """Return the solver that is used, and the settings."""
+        return {"solver": self.called, "parameters": self.asked.settings}
+
+    def parameters(self) -> dict[str, Any]:
+        """Return the settings as they were given."""
+        return self.asked.settings
+
+    def options(self) -> dict[str, Any]:
+        """Return solver, initializer and limits."""
+        return {"solver": spelled("solvers", self.solver), "init": spelled("initializers", self.init), **self.limits}
+
+    def compute(self, run: RunDirectory, checkpoint: Checkpoint, *, resume: bool) -> Result:
+        """Minimize."""
+        most = self.limits["max_iter"]
+        return minimize(
+            self.problem, self.init, solver=self.algorithm, **self.limits, seed=self.asked.seed,
+            observers=[Watch(self.name, 1000 if most is None else most)], checkpoint=checkpoint, resume=resume,
+        )  # fmt: skip
+
+    def write(self, run: RunDirectory, result: Result) -> tuple[dict[str, Any], dict[str, Any]]:
+        """Write the history."""
+        run.write_columns("history.csv", result.history)
+        numbers = {name: getattr(result, name) for name in _FIGURES}
+        metrics = {**numbers, "success": int(result.success), **run.kept_metrics()}
+        return {name: value for name, value in metrics.items() if value is not None}, {"message": result.message}
+
+    def lines(self, result: Result) -> list[str]:
+        """Return nothing: the table says how the run ended."""
+        return []
+
+    def report(self, result: Result, metrics: Mapping[str, Any]) -> None:
+        """Print the figures."""
+        rows = [("objective", f"{result.fun:.10g}"), ("gradient norm", f"{result.grad_norm or 0:.3g}")]
+        rows += [("feasibility", f"{result.feasibility:.3g}")]
+        if result.complementarity is not None:
+            rows += [("complementarity", f"{result.complementarity:.3g}")]
+        rows += [("solver", self.called), ("iterations", f"{result.nit}"), ("evaluations", f"{result.nfev:g}")]
+        rows += [("status", f"{result.status.name}: {result.message}")]
+        echo_table((self.name, ""), rows)
+
+    def as_dict(self, result: Result) -> dict[str, Any]:
+        """Return the solver, and how it ended."""
+        return {"solver": self.called, "status": result.status.name, "message": result.message}
+
+    def status(self, result: Result) -> int:
+        """Return 0 if the problem was solved."""
+        return int(not result.success)
 
 
 def _solver(name: str, options: dict[str, Any]) -> Any:
@@ -236,22 +194,6 @@ def _solver(name: str, options: dict[str, Any]) -> Any:
         raise BadInput(str(error)) from error
     except ImportError as error:
         raise click.ClickException(str(error)) from error
-
-
-def _loaded(
-    name: str, data: tuple[str, ...], options: dict[str, Any], kind: str, views: str | None, params: dict[str, Any]
-) -> Loaded | None:
-    """Read DATA as a model takes it; a problem of a file takes views if some are given."""
-    if not data:
-        if views is not None:
-            raise BadInput(f"--views {views} shares columns out: give DATA, a file or a data set")
-        return None
-    if kind == "views" and len(data) == 1 and views is None and "views" in params:  # the model shares them out
-        kind = "sequences"
-    elif not kind:
-        kind = "views" if views is not None or len(data) > 1 else "sequences"
-    advice = ": fill it, or leave the row out" if kind == "views" else ": interpolate by --read missing=linear"
-    return load_data(data, options, kind, name=name, views=views, advice=lambda: advice)
 
 
 def _builder(model: str, init: str | None) -> tuple[str, Any, str, str | None]:

@@ -1,6 +1,6 @@
 """Parameters that are objects with their own settings, such as an identifier, a kernel or a solver."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, fields, is_dataclass, replace
 from difflib import get_close_matches
@@ -120,18 +120,19 @@ def all_settings(owner: Callable[..., Any], current: Mapping[str, Any]) -> dict[
     >>> list(all_settings(ms.minimize, {"solver": "pgd", "seed": 0}))[:3]
     ['solver', 'solver__step_size', 'solver__halve_every']
     """
-    return _all_settings(owner, current, ())
+    return {path: value for path, _, value in settings_of(owner, current)}
 
 
-def _all_settings(owner: Callable[..., Any], current: Mapping[str, Any], above: tuple[Any, ...]) -> dict[str, Any]:
-    found: dict[str, Any] = {}
+def settings_of(
+    owner: Callable[..., Any], current: Mapping[str, Any], above: tuple[Any, ...] = ()
+) -> Iterator[tuple[str, Callable[..., Any], Any]]:
+    """Yield what `all_settings` returns, each with the class or function that declares it."""
     for name, value in current.items():
-        found[name] = value
+        yield name, owner, value
         held = _held(owner, name, value)
         if held is not None and held.declared_by not in above:  # a class that makes its own kind would never end
-            inside = _all_settings(held.declared_by, held.settings, (*above, held.declared_by))
-            found |= {f"{name}__{setting}": one for setting, one in inside.items()}
-    return found
+            inside = settings_of(held.declared_by, held.settings, (*above, held.declared_by))
+            yield from ((f"{name}__{path}", declared_by, one) for path, declared_by, one in inside)
 
 
 def plain_settings(params: Mapping[str, Any]) -> dict[str, Any]:

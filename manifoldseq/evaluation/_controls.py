@@ -193,6 +193,7 @@ class RowNeighbors(_OfRows):
     Parameters
     ----------
     n_neighbors : int
+        Rows in the vote.
 
     Examples
     --------
@@ -268,7 +269,10 @@ class StatisticsKMeans(_KMeans, _OfSequences):
 
     Parameters
     ----------
-    n_clusters, n_init : int
+    n_clusters : int
+        Number of clusters.
+    n_init : int
+        Number of starts.
     random_state : int or None
 
     Examples

@@ -212,7 +212,7 @@ def manifoldseq_domains() -> Iterable[records.DomainSpec]:  # pyright: ignore[re
 
 @hookspec
 def manifoldseq_manifolds() -> Iterable[records.ManifoldSpec]:  # pyright: ignore[reportReturnType]
-    """Register manifolds.
+    """Register manifolds: sets of points with a metric, a projection and a retraction.
 
     Yields
     ------
@@ -317,7 +317,7 @@ def manifoldseq_datasets() -> Iterable[records.DatasetSpec]:  # pyright: ignore[
 
 @hookspec
 def manifoldseq_plots() -> Iterable[records.PlotSpec]:  # pyright: ignore[reportReturnType]
-    """Register plots of fitted estimators.
+    """Register plots: figures of fitted estimators, which `fit` writes into the run directory.
 
     The report of a run draws those that the record of its estimator names in ``plots``. `result` is a
     `manifoldseq.report.Fitted`: the estimator and the data it was fitted on. The title of `ax` becomes the heading, the

@@ -112,7 +112,7 @@ class Plugin:
         return Fault.of("manifoldseq_commands raised", caught[0]) if caught else None
 
     def as_dict(self) -> dict[str, Any]:
-        """Return what ``manifoldseq plugins --json`` prints."""
+        """Return what ``manifoldseq list plugins --json`` prints."""
         registers: dict[str, list[str]] = {}
         for record in self.records:
             registers.setdefault(record.kind, []).append(record.name)

@@ -234,7 +234,7 @@ class Registry:
         hint = f"did you mean {close[0]!r}? " if close else ""
         exist = f"There are {', '.join(known)}" if known else f"There is no {what} at all"
         broken = [plugin.name for plugin in self.plugins() if plugin.failure]
-        failed = f"; plugin {', '.join(broken)} failed to load: see `manifoldseq plugins`" if broken else ""
+        failed = f"; plugin {', '.join(broken)} failed to load: see `manifoldseq list plugins`" if broken else ""
         return f"unknown {what} {quoted(name)}: {hint}{exist}{failed}"
 
 

@@ -25,6 +25,7 @@ class BB(LineSearch, BarzilaiBorwein):
     Parameters
     ----------
     step_size : {"adaptive", "alternating", "long", "short"}
+        Which of the two Barzilai-Borwein quotients is used.
     retraction : str, optional
         A kind that the manifold knows; its default otherwise.
     nonmonotone : float

@@ -29,6 +29,7 @@ class OnlineEM(Solver):
     Parameters
     ----------
     batch_size : int
+        Rows of a mini-batch.
     forgetting : float
         Batch t counts with ``(t + 1) ** -forgetting`` of all that was seen until then; in (0.5, 1].
     seed : int, optional

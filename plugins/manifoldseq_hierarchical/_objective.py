@@ -51,6 +51,8 @@ def prepare(
         Whether every frame has to be in exactly one class. If not, Sigma (8) is formed, d×d, and may be indefinite.
     method : {"closed-form", "eigh"}
         ``"eigh"`` finds V and m as printed, by the eigenvalues of Sigma that are negative, rounding errors among them.
+    empty : bool
+        Accept m = 0, that no subspace tells the classes apart, in place of an error.
 
     Returns
     -------

@@ -40,6 +40,11 @@ class SubspaceEncoder(SubspaceCodes, ModelEstimator):
     method : {"closed-form", "eigh"}
         ``"eigh"`` forms Sigma (8), d×d, and counts its negative eigenvalues as the paper prints it; rounding errors are
         among them, so that m is too large. For comparison.
+    model, init : str
+        Names of the registered model and of its initializer.
+    solver : str, optional
+        By default none: the initializer of the model is its minimum.
+    random_state : int, numpy.random.Generator, numpy.random.RandomState or None
 
     Attributes
     ----------

@@ -31,6 +31,12 @@ def _figures_without_marks(request: pytest.FixtureRequest, monkeypatch: pytest.M
         monkeypatch.setattr(Figure, "savefig", lambda figure, file, **options: file.write(EMPTY))
 
 
+@pytest.fixture(autouse=True)
+def _wide(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Print whole lines, which tests search for texts."""
+    monkeypatch.setenv("COLUMNS", "1000")
+
+
 @pytest.fixture
 def run(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Callable[..., Done]:
     """Return a function that runs a command with only the plugins of this file registered."""

@@ -57,4 +57,4 @@ def test_missing_package_is_a_problem(run: Run, monkeypatch: pytest.MonkeyPatch)
 def test_faulty_plugin_is_a_problem(tmp_path: Path) -> None:
     write_one(tmp_path, "hurt", "import no_such_module_anywhere")
     done = command(tmp_path, "doctor")
-    assert done.returncode == 1 and "plugin 'hurt' has a fault: see `manifoldseq plugins`" in done.stdout
+    assert done.returncode == 1 and "plugin 'hurt' has a fault: see `manifoldseq list plugins`" in done.stdout

@@ -47,8 +47,8 @@ FAILURES = {
     "memory": (MemoryError(), 1, "failed (MemoryError)"),
     "Ctrl-C": (KeyboardInterrupt(), 130, "was interrupted"),
 }
-PLACES = [("render_html", name) for name in FAILURES]
-PLACES += [(place, name) for place in ("Fitted", "draw_plots") for name in ("exception", "Ctrl-C")]
+PLACES = [("_procedure.render_html", name) for name in FAILURES]
+PLACES += [(place, name) for place in ("_fit.Fitted", "_fit.draw_plots") for name in ("exception", "Ctrl-C")]
 
 
 @parametrize(("place", "name"), PLACES, fast=3)
@@ -58,7 +58,7 @@ def test_a_failing_report_leaves_the_model(
     error, expected, sentence = FAILURES[name]
     folder = tmp_path / "run"
     with monkeypatch.context() as patch:
-        patch.setattr(f"manifoldseq.cli._fit.{place}", raising(error))
+        patch.setattr(f"manifoldseq.cli.{place}", raising(error))
         status, out, err = run("fit", "sign", "two-levels", "-o", folder)
     assert (status, out) == (expected, "")
     said = f"The model is finished and saved in {folder}, but its report {sentence}"
@@ -73,7 +73,7 @@ def test_a_report_is_written_later_without_another_fit(
 ) -> None:
     folder = tmp_path / "run"
     with monkeypatch.context() as patch:
-        patch.setattr("manifoldseq.cli._fit.render_html", raising(RuntimeError("a bug")))
+        patch.setattr("manifoldseq.cli._procedure.render_html", raising(RuntimeError("a bug")))
         assert run("fit", "sign", "two-levels", "-o", folder)[0] == 1
     status, _, err = run("fit", "sign", "two-levels", "-o", folder)
     assert status == 2 and "holds a model without its report: write it by the same command with --resume" in err
@@ -91,7 +91,7 @@ def test_a_report_that_fails_again_still_leaves_the_model(
     run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with monkeypatch.context() as patch:
-        patch.setattr("manifoldseq.cli._fit.render_html", raising(RuntimeError("a bug")))
+        patch.setattr("manifoldseq.cli._procedure.render_html", raising(RuntimeError("a bug")))
         for more in ((), ("--resume",), ("--resume",)):
             assert run("fit", "sign", "two-levels", *more, "-o", tmp_path / "run")[0] == 1
             assert hasattr(ms.load(tmp_path / "run"), "labels_")
@@ -176,7 +176,7 @@ def test_solve_keeps_its_result(run: Run, tmp_path: Path, monkeypatch: pytest.Mo
     (tmp_path / "mine.py").write_text(PROBLEM)
     solve = ("solve", f"{tmp_path / 'mine.py'}:problem", "-o", tmp_path / "run")
     with monkeypatch.context() as patch:
-        patch.setattr("manifoldseq.cli._solve.render_html", raising(error))
+        patch.setattr("manifoldseq.cli._procedure.render_html", raising(error))
         status, _, err = run(*solve)
     assert status == expected and sentence in err and "is finished and saved in" in err
     assert ms.load(tmp_path / "run").success
@@ -189,8 +189,8 @@ def test_solve_keeps_its_result(run: Run, tmp_path: Path, monkeypatch: pytest.Mo
 def test_a_process_that_ends_during_the_report_leaves_the_model(tmp_path: Path, number: signal.Signals) -> None:
     np.save(tmp_path / "x.npy", np.random.default_rng(0).standard_normal((6, 20, 2)).cumsum(axis=1))
     script = (
-        "import os, sys, manifoldseq.cli._fit as fit\n"
-        f"fit.render_html = lambda *_: os.kill(os.getpid(), {int(number)})\n"
+        "import os, sys, manifoldseq.cli._procedure as procedure\n"
+        f"procedure.render_html = lambda *_: os.kill(os.getpid(), {int(number)})\n"
         "from manifoldseq.cli import main\n"
         "sys.exit(main('fit lds-kmeans x.npy --set n_clusters=2 --set n_states=1 --set n_init=1 -o run'.split()))\n"
     )

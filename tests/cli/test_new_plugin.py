@@ -119,4 +119,4 @@ def test_distribution_can_be_installed(run: Run, tmp_path: Path) -> None:
         [*pip, "--target", tmp_path / "site", tmp_path / "new"], capture_output=True, text=True, check=False
     )
     assert done.returncode == 0, done.stderr
-    assert "my-model.subspace" in command(tmp_path / "site", "models").stdout
+    assert "my-model.subspace" in command(tmp_path / "site", "list", "models").stdout

@@ -241,11 +241,12 @@ def test_a_reproduction_has_objects(objects: Run) -> None:
 
 
 def test_parameters_are_listed(objects: Run) -> None:
-    found = json.loads(objects("estimators", "levels", "--json")[1])
-    assert found["name"] == "levels" and found["parameters"]["levels.offset"] == 0.0
-    assert found["parameters"]["walker.pull"] == 0.5 and found["parameters"]["kernel"] == "first"
-    lines = objects("estimators", "levels")[1].splitlines()
-    assert "walker.pull          0.5" in lines and "levels.top           None" in lines
+    found = json.loads(objects("list", "estimators", "levels", "--json")[1])
+    assert found["name"] == "levels" and found["parameters"]["levels.offset"]["default"] == 0.0
+    assert found["parameters"]["walker.pull"] == {"type": "float", "default": 0.5, "summary": ""}
+    assert found["parameters"]["kernel"]["default"] == "first"
+    lines = objects("list", "estimators", "levels")[1].splitlines()
+    assert "  walker.pull          float [0.5]" in lines and "  levels.top           float | None [None]" in lines
     for command in (("fit", "levels"), ("fit", "two-levels", "levels"), ("reproduce", "table-1")):
         status, out, _ = objects(*command, "--help")
         assert (
@@ -254,8 +255,8 @@ def test_parameters_are_listed(objects: Run) -> None:
             and f"Parameters of {'table-1' if 'table-1' in command else 'levels'}" in out
         )
     assert "Parameters of" not in objects("fit", "--help")[1]
-    assert "n_steps" in objects("kernels", "counting")[1]
-    status, _, err = objects("estimators", "level")
+    assert "n_steps" in objects("list", "kernels", "counting")[1]
+    status, _, err = objects("list", "estimators", "level")
     assert status == 2 and "unknown estimator 'level': did you mean 'levels'?" in err
 
 

@@ -187,7 +187,7 @@ def test_faults_of_a_file_are_one_message_with_its_line(
     monkeypatch.setattr(sys, "path", [*sys.path])
     (place / "wrong.py").write_text("y = 0\nx = 1 / y\n")
     (place / "bad.py").write_text(text.replace("HOOK", "import manifoldseq as ms\n\n@ms.hookimpl\ndef manifoldseq_"))
-    for arguments in (("--plugin", "bad.py", "models"), ("models", "--plugin", "bad.py")):
+    for arguments in (("--plugin", "bad.py", "list", "models"), ("list", "models", "--plugin", "bad.py")):
         status, out, err = run(*arguments)
         assert (status, out) == (2, "") and err.startswith("Error: ") and err.count("\n") == 1, err
         assert all(any(one in err for one in part.split("|")) for part in said), err
@@ -196,7 +196,7 @@ def test_faults_of_a_file_are_one_message_with_its_line(
 def test_a_file_without_hooks_is_warned_of(run: Run, place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(place)
     (place / "idle.py").write_text("x = 1\n")
-    status, _, err = run("models", "--plugin", "idle.py")
+    status, _, err = run("list", "models", "--plugin", "idle.py")
     assert status == 0 and err == "Warning: idle.py: it registers nothing, so only idle.py:NAME uses it\n"
 
 
@@ -213,7 +213,7 @@ def test_files_of_one_stem_and_names_of_two_files(place: Path, shell: Callable[.
             f"def made(): return SequenceData([np.full((6, 2), {len(folder)} + i) for i in range({len(folder)})])\n"
         )
     both = ("--plugin", "one/mine.py", "--plugin", "two/mine.py")
-    listed = {record["name"]: record["plugin"] for record in json.loads(shell(*both, "datasets", "--json"))}
+    listed = {record["name"]: record["plugin"] for record in json.loads(shell(*both, "list", "datasets", "--json"))}
     assert listed["only-one"] == "mine" and listed["only-two"] == "two_mine"
     said = shell(*both, "fit", "statistics", "same", status=2)
     assert "ask for 'mine:same' or 'two_mine:same'" in said
@@ -227,7 +227,7 @@ def test_a_file_may_have_the_name_of_another_module(place: Path, shell: Callable
         folder = place / f"in_{name[:-3]}"
         folder.mkdir()
         (folder / name).write_text(text)
-        records = json.loads(shell("estimators", "--json", "--plugin", f"in_{name[:-3]}/{name}"))
+        records = json.loads(shell("list", "estimators", "--json", "--plugin", f"in_{name[:-3]}/{name}"))
         (found,) = [record for record in records if record["name"] == "diagonal-mixture"]
         assert found["plugin"] == f"in_{name[:-3]}_{name[:-3]}"
 

@@ -44,7 +44,7 @@ def test_a_figure_that_was_left_out_is_added_without_another_fit(
     )
     seconds = json.loads((folder / "metrics.json").read_text())["seconds"]
     with monkeypatch.context() as patch:
-        patch.setattr("manifoldseq.cli._fit._fit", _interrupt)  # no other fit
+        patch.setattr("manifoldseq.cli._procedure._computed", _interrupt)  # no other fit
         status, out, err = run(*FIT, "--resume", "-o", folder)
     assert (status, err) == (0, "") and "Agreement with the labels 1.00" in out
     metrics = json.loads((folder / "metrics.json").read_text())

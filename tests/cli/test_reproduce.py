@@ -47,14 +47,15 @@ def test_json_has_the_fixed_keys(registered: Run, tmp_path: Path) -> None:
     assert found["command"] == f"manifoldseq reproduce table-1 --data={tmp_path}"
 
 
-def test_listing(run: Run, registered: Run) -> None:
-    assert "table-1" in registered("reproduce")[1]
-    assert [record["name"] for record in json.loads(registered("reproduce", "--json")[1])] == ["table-1", "figure-2"]
+def test_papers_are_listed(registered: Run) -> None:
+    assert "table-1" in registered("list", "reproductions")[1]
+    assert registered("list", "reproductions", "table-1")[1].splitlines()[:2] == ["Errors", "Author 2016, Table 1"]
 
 
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
     [
+        ((), "give NAME"),
         (("table-2",), "unknown reproduction 'table-2': did you mean 'table-1'?"),
         (("table-1", "--set", "nruns=3"), "has no parameter 'nruns': did you mean 'n_runs'?"),
         (("table-1", "--set", "n_runs=0"), "table-1: n_runs=0 is not valid"),

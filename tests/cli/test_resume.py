@@ -149,7 +149,7 @@ def test_interrupted_process_leaves_a_run_to_resume(tmp_path: Path, number: sign
     np.save(tmp_path / "x.npy", np.random.default_rng(0).standard_normal((40, 30, 3)).cumsum(axis=1))
     fit = ["fit", "lds-kmeans", "x.npy", "--set=n_clusters=4", "--set=n_states=2", "--set=tol=0", "--set=n_init=50"]
     process = subprocess.Popen(
-        [sys.executable, "-m", "manifoldseq.cli", *fit, "--checkpoint-every=0", "-o", "run"],
+        [sys.executable, "-m", "manifoldseq", *fit, "--checkpoint-every=0", "-o", "run"],
         cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
     )  # fmt: skip
     while process.poll() is None and not list(tmp_path.rglob("start-1/checkpoint-*.npz")):

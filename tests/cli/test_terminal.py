@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from cli.examples import COMMANDS
-from helpers import parametrize
+from helpers import needs, parametrize
 from strangers.distributions import MAIN, command
 
 from manifoldseq import hooks
@@ -43,17 +43,34 @@ def in_terminal(*arguments: str, columns: int = 80, cwd: Path | None = None) -> 
     return b"".join(parts).decode()
 
 
-@parametrize("arguments", [("manifolds",), ("readers",), ("datasets",), ("plugins",)], fast=1)
+@parametrize("arguments", [("list",), ("list", "manifolds"), ("list", "plugins", "lds"), ("doctor",)], fast=1)
 def test_tables_fit_a_screen_of_80_columns(arguments: tuple[str, ...]) -> None:
     lines = in_terminal(*arguments).replace("\r\n", "\n").split("\n")
     assert max(map(len, lines)) <= 80
     assert not any("\x1b" in line for line in lines)
 
 
-def test_tables_are_whole_lines_in_a_pipe() -> None:
-    done = command(None, "manifolds", COLUMNS="40")
-    assert next(line for line in done.stdout.splitlines() if line.startswith("canonical-lds")).endswith("Stiefel")
-    assert len(done.stdout.splitlines()) == 1 + len(list(hooks.records("manifolds")))
+@parametrize("columns", [40, 1000], fast=1)
+def test_tables_are_as_wide_as_the_environment_says(columns: int) -> None:
+    lines = command(None, "list", "manifolds", COLUMNS=str(columns)).stdout.splitlines()
+    assert max(map(len, lines)) <= max(columns, 27 + 2 + 11 + 2 + 16), "names, plugin and the longest word"
+    assert (len(lines) == 1 + len(list(hooks.records("manifolds")))) == (columns == 1000)
+    summaries = " ".join(line[42:].strip() for line in lines)
+    assert "Points of one manifold along a leading axis" in summaries
+
+
+@pytest.mark.slow
+@needs("lds")
+def test_output_of_a_run_fits_80_columns(tmp_path: Path) -> None:
+    """The widest output: a table of settings that were tried, and figures of four estimators."""
+    environment = {name: value for name, value in os.environ.items() if name != "COLUMNS"}
+    for words in ("fit lds-kmeans damaged-structure --choose", "solve lds.mean basic-motions --set n_states=2"):
+        done = subprocess.run(
+            [sys.executable, "-m", "manifoldseq", *words.split(), "-o", words[:5]],
+            capture_output=True, text=True, cwd=tmp_path, env=environment,
+        )  # fmt: skip
+        assert done.returncode == 0, done.stderr
+        assert max(map(len, done.stdout.splitlines())) <= 80, done.stdout
 
 
 @parametrize("name", ["", *COMMANDS], fast=5)
@@ -63,7 +80,7 @@ def test_help_fits_a_screen_of_80_columns(run: Run, monkeypatch: pytest.MonkeyPa
     assert status == 0 and max(map(len, text.splitlines())) <= 80, text
 
 
-@pytest.mark.parametrize("name", ["fit", "apply", "solve", "report", "check", "new-plugin", "reproduce"])
+@pytest.mark.parametrize("name", ["fit", "apply", "solve", "report", "list", "check", "new-plugin", "reproduce"])
 def test_help_has_examples(run: Run, name: str) -> None:
     status, text, _ = run(name, "--help")
     assert status == 0 and f"\n    manifoldseq {name}" in text and "Example" in text
@@ -91,7 +108,8 @@ def test_progress_is_shown_on_a_terminal_only(tmp_path: Path) -> None:
     ("words", "offered"),
     [("manifoldseq fit lds-km", "plain,lds-kmeans"), ("manifoldseq sol", "plain,solve"),
      ("manifoldseq fit lds-kmeans basic-m", "plain,basic-motions"), ("manifoldseq solve lds.", "plain,lds.mean"),
-     ("manifoldseq fit --resu", "plain,--resume")],
+     ("manifoldseq fit --resu", "plain,--resume"),
+     ("manifoldseq list ker", "plain,kernels"), ("manifoldseq list kernels mart", "plain,martin-rbf")],
 )  # fmt: skip
 def test_shell_completes_commands_options_and_names(words: str, offered: str) -> None:
     count = len(words.split()) - 1
@@ -101,16 +119,15 @@ def test_shell_completes_commands_options_and_names(words: str, offered: str) ->
 
 @pytest.mark.slow
 def test_reader_that_ends_early_is_no_error() -> None:
-    """As in `manifoldseq plots | head -1`."""
+    """As in `manifoldseq list plots | head -1`."""
     shell = f'"{sys.executable}" -W error -c "{MAIN}" doctor --json | head -c 1; exit ${{PIPESTATUS[0]}}'
     done = subprocess.run(["bash", "-c", shell], capture_output=True, text=True, check=False)
     assert done.stdout == "{" and done.stderr == ""
     assert done.returncode in (0, 1)  # 0 if all was written before the reader ended
 
 
-@parametrize("module", ["manifoldseq", "manifoldseq.cli"], fast=1)
-def test_module_is_the_command(module: str) -> None:
-    done = subprocess.run([sys.executable, "-m", module, "--version"], capture_output=True, text=True)
+def test_module_is_the_command() -> None:
+    done = subprocess.run([sys.executable, "-m", "manifoldseq", "--version"], capture_output=True, text=True)
     assert done.returncode == 0 and done.stdout.startswith("manifoldseq ")
 
 

@@ -209,7 +209,7 @@ def test_a_missing_cell_goes_to_who_takes_it(run: Run, files: Path, numerals: Nu
     (files / "kar.csv").write_text("\n".join([*text[:5], ",".join(cells), *text[6:]]))
     fit = ("fit", "mixture-pcca", files / "kar.csv", files / "zer.csv", *SET, "--no-quality")
     status, _, err = run(*fit, "-o", files / "run")
-    assert status == 2 and f"kar.csv, id {numerals.ids[4]}, column kar_2 is missing, which mixture-pcca" in err
+    assert status == 2 and f"kar.csv, id {numerals.ids[4]}, column kar_2 is missing. mixture-pcca does not" in err
     assert run(*fit, "--set", "missing=em", "-o", files / "run")[0] == 0
     holes = numerals.kar.copy()
     holes[4, 2] = np.nan
@@ -253,7 +253,7 @@ def test_config_and_a_report_that_failed_have_the_same_views(
     assert_same(files / "again", model)
     monkeypatch.chdir(files)
     fail = pytest.MonkeyPatch()
-    fail.setattr("manifoldseq.cli._fit.render_html", lambda pages: 1 / 0)
+    fail.setattr("manifoldseq.cli._procedure.render_html", lambda pages: 1 / 0)
     assert run(*fit, "-o", "kept")[0] == 1
     fail.undo()
     written = (files / "kept" / "model.npz").stat().st_mtime_ns

@@ -23,7 +23,7 @@ COMPARED = ("model.npz", "assignments.csv")
 
 def start(folder: Path, *more: str) -> subprocess.Popen[bytes]:
     """Start the fit in a process of its own."""
-    command = [sys.executable, "-m", "manifoldseq.cli", *FIT, "-o", str(folder), *more]
+    command = [sys.executable, "-m", "manifoldseq", *FIT, "-o", str(folder), *more]
     environment = {**os.environ, "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
     return subprocess.Popen(command, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
 

@@ -97,7 +97,7 @@ def command(
     path += [os.environ["PYTHONPATH"]] if "PYTHONPATH" in os.environ else []
     return subprocess.run(
         [sys.executable, "-W", "error", "-c", MAIN, *arguments],
-        env={**os.environ, "PYTHONPATH": os.pathsep.join(path), **env},
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(path), "COLUMNS": "1000", **env},
         cwd=cwd,
         capture_output=True,
         text=True,

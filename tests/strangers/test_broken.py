@@ -14,7 +14,7 @@ from strangers.distributions import BROKEN, HOOK, command, write_broken, write_g
 
 def plugins(site: Path, **env: str) -> dict[str, dict[str, Any]]:
     """Return what is told of every plugin, by name, in a fresh interpreter that sees the distributions in `site`."""
-    done = command(site, "plugins", "--json", **env)
+    done = command(site, "list", "plugins", "--json", **env)
     assert done.returncode == 0, done.stderr
     return {plugin["name"]: plugin for plugin in json.loads(done.stdout)}
 
@@ -136,13 +136,13 @@ def test_environment_chooses_plugins(tmp_path: Path) -> None:
 def test_command_line_lists_broken_plugins_and_goes_on(tmp_path: Path) -> None:
     write_broken(tmp_path)
     write_good(tmp_path)
-    done = command(tmp_path, "plugins", "--json")
+    done = command(tmp_path, "list", "plugins", "--json")
     assert done.returncode == 0, done.stderr
     listed = {plugin["name"]: plugin for plugin in json.loads(done.stdout)}
     assert listed["acme"]["status"] == "ok"
     for name, (_, cause) in BROKEN.items():
         assert cause in json.dumps(listed[name], ensure_ascii=False), name
-    table = command(tmp_path, "plugins")
+    table = command(tmp_path, "list", "plugins", COLUMNS="1000")
     assert table.returncode == 0
     assert all(cause in table.stdout for _, cause in BROKEN.values())
 

@@ -61,7 +61,7 @@ def test_works_through_the_api(site: Path, code: str) -> None:
 
 
 def test_is_listed_with_its_distribution(site: Path) -> None:
-    listed = {plugin["name"]: plugin for plugin in json.loads(command(site, "plugins", "--json").stdout)}
+    listed = {plugin["name"]: plugin for plugin in json.loads(command(site, "list", "plugins", "--json").stdout)}
     assert listed["acme"]["distribution"] == "acme-procrustes"
     assert listed["acme"]["version"] == "1.2"
     assert listed["acme"]["registers"] == {"models": ["acme.procrustes"], "kernels": ["acme-gain"]}
@@ -69,8 +69,8 @@ def test_is_listed_with_its_distribution(site: Path) -> None:
 
 @parametrize(("listing", "name"), [("models", "acme.procrustes"), ("kernels", "acme-gain")], fast=1)
 def test_is_in_the_listings(site: Path, listing: str, name: str) -> None:
-    assert name in command(site, listing).stdout
-    (record,) = [one for one in json.loads(command(site, listing, "--json").stdout) if one["name"] == name]
+    assert name in command(site, "list", listing).stdout
+    (record,) = [one for one in json.loads(command(site, "list", listing, "--json").stdout) if one["name"] == name]
     assert record["plugin"] == "acme"
 
 

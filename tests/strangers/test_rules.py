@@ -97,7 +97,9 @@ def test_a_rule_is_for_its_parameter_and_replaces_no_bundled_one(monkeypatch):
 def test_an_installed_rule_is_listed_and_used(tmp_path):
     files = {"__init__.py": "", "_plugin.py": FILES["trimmed_medoid"].read_text(encoding="utf-8")}
     write(tmp_path, "mine", "stranger_rules", files)
-    (found,) = [one for one in json.loads(command(tmp_path, "rules", "--json").stdout) if one["plugin"] == "mine"]
+    (found,) = [
+        one for one in json.loads(command(tmp_path, "list", "rules", "--json").stdout) if one["plugin"] == "mine"
+    ]
     assert (found["name"], found["estimator"], found["parameter"]) == ("trimmed-medoid", "lds-kmeans", "mean")
     code = f"""
 import sys; sys.path[:0] = [{str(tmp_path)!r}]

@@ -67,6 +67,7 @@ class ConvolutionalFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, B
     patch_size : int or (int, int), optional
         Down and right; by default 6, or what the images have if that is less.
     stride : int or (int, int)
+        Pixels from one patch to the next.
     image_shape : (int, int) or (int, int, int), optional
         Height, width and, if there are several, channels, where images are rows of pixels; by default square, or one
         line if that is impossible, of one channel. A patch of several channels is normalized as a whole.
@@ -81,6 +82,7 @@ class ConvolutionalFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, B
     threshold : float, optional
         epsilon of (39); by default the `quantile` of the responses to patches that the model is fitted to.
     quantile : float
+        The threshold of a unit is this quantile of its responses to the patches of `fit`.
     power : float
         Of the sums: 0.5 takes square roots, 1 leaves them.
     keep_weights : bool

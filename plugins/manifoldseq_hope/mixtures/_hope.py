@@ -74,6 +74,7 @@ class HOPE(ProjectedMixture):
     threshold : float, optional
         epsilon of the features (39); by default the `quantile` of phi (37) over the training rows.
     quantile : float
+        The share of the responses that are below the threshold.
     init : str or array-like of shape (M, D)
         An initializer of the model, ``"pca"``, ``"random"`` or one that is registered for it, or U at the start.
         Components start at (spherical) k-means++ seeds.

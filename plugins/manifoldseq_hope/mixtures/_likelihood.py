@@ -84,7 +84,25 @@ def movmf(
     beta: float = 1.0,
     learn_projection: bool = True,
 ) -> ms.Prepared:
-    """Prepare the likeliest projection and mixture of von Mises-Fisher distributions (docstring as before)."""
+    """Prepare the likeliest projection and mixture of von Mises-Fisher distributions, otherwise as `HOPE`.
+
+    Parameters
+    ----------
+    n_components : int
+        K.
+    n_latent : int or "auto"
+        M.
+    noise_gradient : {"full", "simplified"}
+        The full gradient (21), (22), or the one that uses U U' = I (footnote 3).
+    rows : {"orthonormal", "scaled", "free"}
+        Orthonormal rows of U; orthogonal rows at least of length one (53), (54); any rows, with the penalty (15).
+    jacobian : {"density", "printed"}
+        Sign of the term N/2 ln det U U': that of the change of variables, or as printed (44), (51).
+    beta : float
+        Factor of the penalty (15), for free rows.
+    learn_projection : bool
+        False fixes the projection.
+    """
     family = von_mises_fisher(bessel, kappa, largest_kappa)
     return _prepared(
         _rows(data), family, n_components, n_latent, noise_variance, noise_floor, noise_gradient, normalize_z, rows,
@@ -108,7 +126,13 @@ def gmm(
     beta: float = 1.0,
     learn_projection: bool = True,
 ) -> ms.Prepared:
-    """Prepare the likeliest projection and Gaussian mixture (docstring as before)."""
+    """Prepare the likeliest projection and Gaussian mixture, otherwise as `movmf`.
+
+    Parameters
+    ----------
+    covariance_type : {"diag", "full"}
+        Diagonal or full covariances of the components.
+    """
     check_number("variance_floor", variance_floor, open_=True)
     data = _rows(data)
     family = gaussian(covariance_type, max(variance_floor * data.mean_square, np.finfo(float).tiny))
@@ -129,7 +153,13 @@ def of_family(
     normalize_z: bool = False,
     learn_projection: bool = True,
 ) -> ms.Prepared:
-    """Prepare the likeliest projection and mixture of a `Family` of one's own, by default von Mises-Fisher."""
+    """Prepare the likeliest projection and mixture of a `Family` of one's own, otherwise as `movmf`.
+
+    Parameters
+    ----------
+    family : Family, optional
+        By default von Mises-Fisher distributions.
+    """
     family = von_mises_fisher() if family is None else family
     return _prepared(
         _rows(data), family, n_components, n_latent, noise_variance, noise_floor, "full", normalize_z, "orthonormal",
@@ -145,7 +175,13 @@ def vmf(
     largest_kappa: float = LARGEST,
     bessel: str = "exact",
 ) -> ms.Prepared:
-    """Prepare a mixture of von Mises-Fisher distributions (9) of unit rows, nothing being projected."""
+    """Prepare a mixture of von Mises-Fisher distributions (9) of unit rows, otherwise as `VonMisesFisherMixture`.
+
+    Parameters
+    ----------
+    n_components : int
+        K.
+    """
     data = data if isinstance(data, Data) else _data(unit_rows(check_rows(data)), moment=False)
     N, D = data.X.shape
     check_sizes(N, D, D, n_components)

@@ -37,6 +37,7 @@ class VonMisesFisherMixture(ProjectedMixture):
     threshold : float, optional
         epsilon of the features (39); by default the `quantile` of phi (37) over the training rows.
     quantile : float
+        The share of the responses that are below the threshold.
     solver : str
         ``"em"``, full-batch EM, which never lowers the likelihood, ``"online-em"``, mini-batch EM with running
         statistics, or the name of another solver of `manifoldseq.minimize`, such as ``"lbfgs"``.

@@ -69,11 +69,13 @@ class HOPENetworkClassifier(ClassNamePrefixFeaturesOutMixin, TransformerMixin, C
         A number is the rate of the first epoch, which decays by `decay` per epoch (42); `ReduceOnPlateau` follows the
         error on the validation rows that `fit` then needs.
     decay : float
+        Weight decay of all layers.
     momentum : (float, float) or float
         First and last (43).
     momentum_epochs : int, optional
         T of (43); by default `max_iter`.
     batch_size : int
+        Rows of a mini-batch.
     max_iter : int
         Epochs.
     weight_decay : float

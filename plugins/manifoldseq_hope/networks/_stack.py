@@ -70,6 +70,7 @@ class HOPEStack(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClassifierMix
     quantile : float
         epsilon of a layer is this quantile of phi (37) over the training rows and units.
     head : {"softmax", "svm"}
+        The classifier on top of the layers.
     C : float
         Inverse strength of the regularization of the head, which sees features divided by their root mean square.
     network : HOPENetworkClassifier, optional

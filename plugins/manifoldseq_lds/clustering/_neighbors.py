@@ -46,6 +46,7 @@ class LDSNeighbors(ClassifierMixin, SequenceEstimator):
     Parameters
     ----------
     n_neighbors : int
+        Number of neighbors.
     n_states : int or str
         Of the systems that sequences are identified as: ``identifier=LDSIdentifier(n_states)`` for short.
     identifier : LDSIdentifier, optional

@@ -54,6 +54,7 @@ class LDSSpectralClustering(Chosen, ClusterMixin, SequenceEstimator):
     Parameters
     ----------
     n_clusters : int
+        Number of clusters.
     n_states : int or str
         Of the systems that sequences are identified as: ``identifier=LDSIdentifier(n_states)`` for short.
     identifier : LDSIdentifier, optional

@@ -82,6 +82,7 @@ class LDSClassifier(ClassifierMixin, SequenceEstimator):
         How sequences are identified; it is copied. Without effect on `Systems`. What it leaves open is chosen with
         ``n_states="auto"``, as in `LDSKMeans`.
     kernel : str or kernel object
+        A registered name, or an object with the methods of a kernel.
     moments : {"auto", "none", "level", "size", "both"}
         Moments that are compared in addition to the dynamics, as in `LDSKMeans`.
     C : float

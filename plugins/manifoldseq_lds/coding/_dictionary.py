@@ -88,6 +88,7 @@ class LDSDictionaryLearning(ClassNamePrefixFeaturesOutMixin, TransformerMixin, S
     Parameters
     ----------
     n_atoms : int
+        Atoms of the dictionary.
     n_states : int or str
         Of the systems that sequences are identified as: ``identifier=LDSIdentifier(n_states)`` for short.
     identifier : LDSIdentifier, optional

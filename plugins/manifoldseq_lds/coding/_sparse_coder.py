@@ -59,6 +59,7 @@ class LDSSparseCoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Sequence
     identifier : LDSIdentifier, optional
         How sequences are identified, by default with its defaults; it is copied. Without effect on `Systems`.
     kernel : str or kernel object
+        A registered name, or an object with the methods of a kernel.
     bound : float
         Of the singular values of the centres that ``"k-means"`` finds.
     alpha : float

@@ -67,6 +67,7 @@ class BinetCauchyKernel:
     Parameters
     ----------
     form : {"determinant", "trace"}
+        The determinant of (20), or the trace.
     decay : float
         The discount rate of (20), at least 0.
     dtype : {"float64", "float32"}

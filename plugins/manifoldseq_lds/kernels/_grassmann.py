@@ -58,6 +58,7 @@ class GrassmannKernel:
     Parameters
     ----------
     n_steps : int
+        Steps of observation.
     dtype : {"float64", "float32"}
         Of the packed output matrices and the products of them; everything else is float64.
 

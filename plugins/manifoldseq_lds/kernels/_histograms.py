@@ -34,6 +34,7 @@ class Chi2Kernel:
     Parameters
     ----------
     scale : float or None
+        Scale of the Gaussian; None is the additive kernel.
 
     Examples
     --------

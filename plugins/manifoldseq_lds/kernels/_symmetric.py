@@ -56,6 +56,7 @@ class SymmetricProjectionKernel:
     Parameters
     ----------
     part : {"symmetric", "skew", "both"}
+        The part of the transition matrix.
     dtype : {"float64", "float32"}
         Of the packed output matrices and the products of them; everything else is float64.
 

@@ -44,6 +44,7 @@ def build(
     beta : array-like of shape (N,), optional
         By default ``-1 / N``.
     codes : array-like of shape (N, J), optional
+        The codes z of the data, with `atoms`.
     atoms : Systems, optional
         The J atoms; with `codes`.
     atom : int

@@ -182,6 +182,7 @@ class PyramidPooling(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Sequence
     Parameters
     ----------
     n_atoms : int
+        Atoms of the dictionary.
     levels : sequence of int
         Divisions of each level.
     window, stride, max_blocks

@@ -65,6 +65,7 @@ class PenaltySGD(ms.solvers.Stochastic):
     beta : float
         Of the penalty (14), per batch as printed, per row if repaired. Only for ``orthogonality="penalty"``.
     orthogonality : {"polar", "qr", "gram-schmidt", "penalty"}
+        How columns on Stiefel factors are kept orthonormal.
     repaired : bool
         False: as printed. The derivatives are sums over the batch, and a weight moves by epsilon N_k / pi_k before it
         is renormalized, which has its fixed point at the square roots of the mean responsibilities. True: means over

@@ -43,7 +43,9 @@ class FixedSteps(CentreRule):
     Parameters
     ----------
     gradient_scale : float
+        A factor of the gradient of (8).
     rescale : bool
+        Rescale states as the toolbox does.
 
     Examples
     --------
@@ -137,6 +139,7 @@ class AlignMean(CentreRule):
     rate : float
         Step size along half the gradient.
     n_steps : int
+        Steps from each start.
     start : {"reflected", "printed", "polar"}
         ``"printed"``: a random Q and -Q, which for an even number of states have the same determinant. ``"reflected"``:
         also both with one column reversed. ``"polar"``: the best Q for the outputs alone.

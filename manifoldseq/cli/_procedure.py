@@ -1,0 +1,295 @@
+"""Options and steps that `fit` and `solve` share: read, mark, run, write, report."""
+
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass, fields
+from functools import wraps
+from pathlib import Path
+from typing import Any
+
+import click
+
+from .._result import Status
+from ..estimators import fingerprint
+from ..report import read_run, render_html
+from ..storage import Checkpoint, CheckpointError, load
+from ._data import Loaded, absolute, describe, listed, load_data, named_views
+from ._plugin_files import (
+    absolute_name,
+    files_of_command,
+    load_file,
+    parts_of,
+    reading_of,
+    use_files_of,
+    with_files,
+    with_reader,
+)
+from ._run import RunDirectory, already_done, choose_directory, command_line, default_name, model_kept, run_of
+from ._settings import merged, parse_pairs, read_config
+from ._shared import BadInput, echo_json, json_option, read_option, say, set_option, views_option
+from ._terminal import interruptible
+
+_OPTIONS: tuple[Callable[..., Any], ...] = (
+    set_option,
+    click.option(
+        "--config",
+        type=click.Path(exists=True, dir_okay=False, path_type=Path),
+        help="Settings of another run, its run.toml; options of the command take precedence.",
+    ),
+    read_option,
+    views_option,
+    click.option("--seed", type=click.IntRange(0, 2**32 - 1), metavar="N", help="Seed of all random choices [0]."),
+    click.option(
+        "-o", "--output", type=click.Path(file_okay=False, path_type=Path), help="Run directory to write [runs/…]."
+    ),
+    click.option("--resume", is_flag=True, help="Continue the run in RUN_DIR from its checkpoint, or start it."),
+    click.option(
+        "--checkpoint-every", "every", type=click.FloatRange(0), default=10.0, metavar="SECONDS",
+        help="Time between checkpoints [10].",
+    ),
+    json_option,
+)  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Options:
+    """The options that `fit` and `solve` share, as they were given."""
+
+    settings: tuple[str, ...]
+    config: Path | None
+    reading: tuple[str, ...]
+    views: str | None
+    seed: int | None
+    output: Path | None
+    resume: bool
+    every: float
+    as_json: bool
+
+
+def run_options(command: Callable[..., int]) -> Callable[..., int]:
+    """Give a command the options of a run, which it gets as its argument ``options``."""
+
+    @wraps(command)
+    def with_options(**given: Any) -> int:
+        shared = {one.name: given.pop(one.name) for one in fields(Options)}
+        return command(options=Options(**shared), **given)
+
+    for option in reversed(_OPTIONS):
+        with_options = option(with_options)
+    return with_options
+
+
+@dataclass(frozen=True)
+class Asked:
+    """Settings of a run from the options and ``--config``."""
+
+    what: str  # "estimator" or "model"
+    name: str
+    data: tuple[str, ...]
+    settings: dict[str, Any]
+    reading: dict[str, Any]
+    views: str | None
+    seed: int
+    config: dict[str, Any]  # the other entries of the file
+
+
+def asked_of(
+    what: str, name: str | None, data: tuple[str, ...], options: Options, known: Mapping[str, Any], *, lacking: str
+) -> Asked:
+    """Combine the options with the file of ``--config``, and load the plugin files of a run that is resumed.
+
+    Options take precedence.
+
+    Parameters
+    ----------
+    what : {"estimator", "model"}
+    name : str or None
+    data : tuple of str
+    options : Options
+    known : mapping of str to type
+        More keys that the file may have.
+    lacking : str
+        The error message where there is no name.
+    """
+    config = read_config(options.config, {what: str, "data": (str, list), "views": str, **known})
+    name, data = name or config.get(what), data or listed(config.get("data"))
+    if name is None:
+        raise BadInput(lacking)
+    chosen = merged(config["set"], parse_pairs(options.settings))
+    reading = reading_of({**config["read"], **parse_pairs(options.reading, "--read")})
+    if parts := parts_of(name):
+        load_file(parts[0])
+    if options.resume and options.output:
+        use_files_of(options.output, run_of(options.output), resume=True)
+    seed = config.get("seed", 0) if options.seed is None else options.seed
+    return Asked(what, name, data, chosen, reading, options.views or config.get("views"), seed, config)
+
+
+class Task(ABC):
+    """A run of `fit` or `solve`: the parts of the steps of `carry_out` that differ between them.
+
+    Parameters
+    ----------
+    asked : Asked
+        The settings are those that the run uses.
+    name : str
+        The name under which progress is shown, and that of the directory.
+    """
+
+    command: str
+    loaded: Loaded | None = None
+    labels: Any = None
+
+    def __init__(self, asked: Asked, name: str) -> None:
+        self.asked, self.name = asked, name
+
+    def load(self, kind: str, advice: Callable[[], str] | None) -> Loaded:
+        """Read the data that are asked for, as `load_data` does."""
+        asked = self.asked
+        self.loaded = load_data(asked.data, asked.reading, kind, name=self.name, views=asked.views, advice=advice)
+        return self.loaded
+
+    @abstractmethod
+    def read(self) -> None:
+        """Read data, and raise BadInput for inconsistent input before a file is written."""
+
+    @abstractmethod
+    def identity(self) -> Sequence[Any]:
+        """Return the values, except data and plugin files, that a resumed run must share with the earlier run."""
+
+    def finished(self, directory: Path) -> int | None:
+        """Return the exit status of a run that is done; None if files have still to be written."""
+        return 0
+
+    @abstractmethod
+    def about(self) -> dict[str, Any]:
+        """Return the entries of `run.json` besides the command, the data and the seed."""
+
+    @abstractmethod
+    def parameters(self) -> dict[str, Any]:
+        """Return the settings that `run.toml` repeats."""
+
+    @abstractmethod
+    def options(self) -> dict[str, Any]:
+        """Return the options that only this command has, as written to `run.toml`; None is not written."""
+
+    def computing(self) -> AbstractContextManager[Any]:
+        """Return the context in which everything is computed."""
+        return nullcontext()
+
+    @abstractmethod
+    def compute(self, run: RunDirectory, checkpoint: Checkpoint, *, resume: bool) -> Any:
+        """Return the fitted estimator, or the result."""
+
+    @abstractmethod
+    def write(self, run: RunDirectory, result: Any) -> tuple[dict[str, Any], dict[str, Any]]:
+        """Write the files about a saved result; return metrics, and the entries of `run.json` about the result."""
+
+    @abstractmethod
+    def report(self, result: Any, metrics: Mapping[str, Any]) -> None:
+        """Print the figures."""
+
+    @abstractmethod
+    def lines(self, result: Any) -> list[str]:
+        """Return lines about how the result was found."""
+
+    @abstractmethod
+    def as_dict(self, result: Any) -> dict[str, Any]:
+        """Return the entries of ``--json`` besides lines, metrics and the directory."""
+
+    def status(self, result: Any) -> int:
+        """Return the exit status."""
+        return 0
+
+
+def carry_out(task: Task, options: Options) -> int:
+    """Read, mark, run, write, report; return the exit status."""
+    directory = choose_directory(options.output, default_name(task.name, task.asked.data), options.resume)
+    task.read()
+    sequences = task.loaded and [part.sequences for part in task.loaded.parts]
+    mark = fingerprint(*task.identity(), sequences, task.labels, [one["sha256"] for one in files_of_command()])
+    if options.resume and already_done(directory, mark) and (status := task.finished(directory)) is not None:
+        say(f"The run in {directory} is finished: nothing to resume.")
+        return status
+    kept = options.resume and model_kept(directory, mark)
+    run = RunDirectory(directory, {**_about(task), "fingerprint": mark}, _repeated(task), kept=kept)
+    with task.computing(), run.writing():
+        result = load(directory) if kept else _computed(task, run, run.checkpoint(options.every, mark), options.resume)
+        if task.loaded is not None:
+            task.loaded.release()
+        with interruptible():
+            metrics, found = task.write(run, result)
+            run.write_json("metrics.json", metrics)
+            page = read_run(run.path)
+            page.run.update(state="done", **found)
+            run.write("report.html", render_html([page]))
+            run.done(**found)
+    said = [*_lines(task), *task.lines(result)]
+    if options.as_json:
+        echo_json({"about": said, "metrics": metrics, **task.as_dict(result), "directory": str(directory)})
+    else:
+        say(*said)
+        task.report(result, metrics)
+        say(f"Report: {directory / 'report.html'}")
+    return task.status(result)
+
+
+def _computed(task: Task, run: RunDirectory, checkpoint: Checkpoint, resume: bool) -> Any:
+    """Compute and save; the seconds of a resumed run have another name, because they are not those of the whole run."""
+    resumed = resume and run.has_checkpoint()
+    start = time.perf_counter()
+    try:
+        with interruptible():
+            result = task.compute(run, checkpoint, resume=resume)
+    except CheckpointError as error:
+        raise BadInput(str(error)) from error
+    if Status.INTERRUPTED in (getattr(result, "status_", None), getattr(result, "status", None)):
+        raise KeyboardInterrupt
+    run.keep(result, {"seconds_since_resume" if resumed else "seconds": time.perf_counter() - start})
+    return result
+
+
+def _about(task: Task) -> dict[str, Any]:
+    """Return the entries of `run.json` at the start."""
+    asked = task.asked
+    settings = {name: value for name, value in asked.settings.items() if (name, value) != ("random_state", asked.seed)}
+    pairs = [f"--set={name}={value}" for name, value in settings.items()]
+    pairs += [f"--read={name}={value}" for name, value in with_reader(asked.reading).items()]
+    flags = {**task.options(), "views": asked.views, "seed": asked.seed}
+    pairs += [f"--{name.replace('_', '-')}={value}" for name, value in flags.items() if value is not None]
+    about: dict[str, Any] = {
+        "command": command_line([task.command, absolute_name(asked.name), *asked.data, *pairs]),
+        asked.what: asked.name,
+        "data": " + ".join(asked.data),
+        "seed": asked.seed,
+        "about": "" if task.loaded is None else describe(task.loaded, task.labels),
+    }
+    if task.loaded is not None:
+        about["columns"] = task.loaded.memory | {"read": asked.reading, "files": list(asked.data)}
+        if views := named_views(task.loaded):
+            about["views"] = views
+    return {**about, **task.about()}
+
+
+def _repeated(task: Task) -> dict[str, Any]:
+    """Return the entries of `run.toml`, so that ``--config`` repeats the run from any folder."""
+    asked = task.asked
+    return {
+        asked.what: absolute_name(asked.name),
+        "data": absolute(asked.data),
+        **task.options(),
+        "views": asked.views,
+        "seed": asked.seed,
+        "read": with_reader(asked.reading),
+        "set": with_files(task.parameters()),
+    }
+
+
+def _lines(task: Task) -> list[str]:
+    """Return the lines about the data."""
+    if task.loaded is None:
+        return []
+    about = f"{' + '.join(task.asked.data)}: {describe(task.loaded, task.labels)}"
+    return [*filter(None, [about, named_views(task.loaded)]), *task.loaded.remarks]
