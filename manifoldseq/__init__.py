@@ -51,7 +51,7 @@ if TYPE_CHECKING:
     from .interop import from_pymanopt, to_pymanopt
     from .kernels import kernel
     from .models import Prepared
-    from .objectives import Objective, finite_sum, objective, sharded
+    from .objectives import Constraint, Objective, constraint, finite_sum, objective, sharded
     from .storage import load
 
 __version__ = "0.1.0"
@@ -107,7 +107,9 @@ _NAMES = {
     "minimize": "_minimize",
     "BatchResult": "_result",
     "minimize_batch": "batch",
+    "Constraint": "objectives",
     "Objective": "objectives",
+    "constraint": "objectives",
     "finite_sum": "objectives",
     "kernel": "kernels",
     "objective": "objectives",
@@ -119,6 +121,7 @@ _NAMES = {
 
 __all__ = [
     "BatchResult",
+    "Constraint",
     "CostChange",
     "Evaluations",
     "Event",
@@ -142,6 +145,7 @@ __all__ = [
     "StoppingRule",
     "__version__",
     "batch",
+    "constraint",
     "estimators",
     "evaluation",
     "execution",

@@ -28,6 +28,7 @@ SECTIONS = (
         "global",
         "hessian",
         "bounds",
+        "constraints",
         "feasible",
         "threads",
         "executors",

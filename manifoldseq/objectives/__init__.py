@@ -1,6 +1,7 @@
 """Objectives: what is minimized, how it is differentiated, how it splits over data."""
 
 from ._additive import Additive, BlockUpdate, Sums
+from ._constraint import Constraint, constraint
 from ._counted import Counter
 from ._memo import last_point
 from ._objective import FiniteTerms, Objective, finite_sum, objective
@@ -9,10 +10,12 @@ from ._sharded import sharded
 __all__ = [
     "Additive",
     "BlockUpdate",
+    "Constraint",
     "Counter",
     "FiniteTerms",
     "Objective",
     "Sums",
+    "constraint",
     "finite_sum",
     "last_point",
     "objective",

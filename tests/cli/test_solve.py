@@ -113,6 +113,17 @@ def test_constraints_that_cannot_be_met_are_no_success(run: Run, tmp_path: Path)
     assert float(line.split()[-1]) >= 1, "the least violation of x·x + 1 = 0 is 1"
 
 
+def test_array_constraints_of_a_file(run: Run, tmp_path: Path) -> None:
+    (tmp_path / "nonnegative.py").write_text(
+        "import autograd.numpy as np\n"
+        "import manifoldseq as ms\n"
+        "a = np.array([1.0, -2.0, 1.0])\n"
+        "problem = ms.Problem(ms.manifolds.Sphere(3), lambda x: -x @ a, inequalities=lambda x: -x)\n"
+    )
+    assert run("solve", f"{tmp_path / 'nonnegative.py'}:problem", "-o", tmp_path / "run")[0] == 0
+    np.testing.assert_allclose(ms.load(tmp_path / "run").x, [0.5**0.5, 0.0, 0.5**0.5], atol=1e-5)
+
+
 @pytest.mark.slow
 @needs("lds")
 def test_registered_model_and_its_repetition(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
