@@ -2,7 +2,7 @@
 
 ``minimize`` solves a problem over a manifold; ``get_model``, ``get_estimator``, ``get_kernel`` and ``get_solver`` find
 what plugins registered by name; the rooms ``linalg, manifolds, objectives, kernels, solvers, batch, interop,
-estimators, models, evaluation, hooks, testing, execution, storage, report, reproduction`` hold the rest.
+estimators, models, evaluation, hooks, testing, execution, storage, report, reproduction, losses, poses`` hold the rest.
 """
 
 from __future__ import annotations
@@ -20,9 +20,11 @@ if TYPE_CHECKING:
         interop,
         kernels,
         linalg,
+        losses,
         manifolds,
         models,
         objectives,
+        poses,
         report,
         reproduction,
         solvers,
@@ -51,7 +53,17 @@ if TYPE_CHECKING:
     from .interop import from_pymanopt, to_pymanopt
     from .kernels import kernel
     from .models import Prepared
-    from .objectives import Constraint, Objective, constraint, finite_sum, objective, sharded
+    from .objectives import (
+        Constraint,
+        Objective,
+        Residuals,
+        constraint,
+        finite_sum,
+        least_squares,
+        objective,
+        residuals,
+        sharded,
+    )
     from .storage import load
 
 __version__ = "0.1.0"
@@ -65,9 +77,11 @@ _ROOMS = (
     "interop",
     "kernels",
     "linalg",
+    "losses",
     "manifolds",
     "models",
     "objectives",
+    "poses",
     "report",
     "reproduction",
     "solvers",
@@ -109,7 +123,10 @@ _NAMES = {
     "minimize_batch": "batch",
     "Constraint": "objectives",
     "Objective": "objectives",
+    "Residuals": "objectives",
     "constraint": "objectives",
+    "least_squares": "objectives",
+    "residuals": "objectives",
     "finite_sum": "objectives",
     "kernel": "kernels",
     "objective": "objectives",
@@ -137,6 +154,7 @@ __all__ = [
     "Problem",
     "Progress",
     "Recorder",
+    "Residuals",
     "Result",
     "Run",
     "RunSoFar",
@@ -162,8 +180,10 @@ __all__ = [
     "iterate",
     "kernel",
     "kernels",
+    "least_squares",
     "linalg",
     "load",
+    "losses",
     "manifolds",
     "map_observed",
     "minimize",
@@ -171,9 +191,11 @@ __all__ = [
     "models",
     "objective",
     "objectives",
+    "poses",
     "register",
     "report",
     "reproduction",
+    "residuals",
     "sharded",
     "solvers",
     "storage",

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Generic
 
 import numpy as np
 
+from ._residual_system import on_manifold
 from ._result import Point
 from ._riemannian import euclidean
 from .interop import from_pymanopt, to_pymanopt
@@ -117,7 +118,7 @@ class Problem(Generic[Point]):
             raise TypeError("Problem(gradient=…) goes with a cost, not with an Objective, which has its own gradient")
         for name, made in self._constraints().items():
             object.__setattr__(self, name, tuple(made))
-        object.__setattr__(self, "objective", euclidean(self.manifold, self.objective))
+        object.__setattr__(self, "objective", on_manifold(self.manifold, euclidean(self.manifold, self.objective)))
         if not isinstance(self.initializers, Mapping):
             raise TypeError(f"Problem(initializers=…) must map names to functions, got {self.initializers!r}")
         for name, initializer in self.initializers.items():

@@ -135,9 +135,9 @@ def test_the_architecture_shows_the_map_of_a_plugin(plugin: str) -> None:
 
 @pytest.mark.parametrize("folder", ["manifoldseq", *(f"plugins/{plugin}" for plugin in PLUGINS)])
 def test_no_folder_is_a_cellar(folder: str) -> None:
-    """At most twenty files in a folder; `manifolds` and `solvers`, one kind to a file, thirty."""
+    """At most twenty files in a folder; `manifolds` and `solvers`, one kind to a file, thirty-two."""
     for room in {path.parent for path in (ROOT / folder).rglob("*.py")}:
-        most = 30 if room.name in ("manifolds", "solvers") else 20
+        most = 32 if room.name in ("manifolds", "solvers") else 20
         assert len(list(room.glob("*.py"))) <= most, room
 
 

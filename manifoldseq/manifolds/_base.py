@@ -237,6 +237,48 @@ class Manifold(ABC, Generic[Point]):
         """
         return filled(x, self.shape, np.inf)
 
+    def basis(self, x: Point) -> np.ndarray:
+        """Return bases of the tangent spaces that are orthonormal in the metric, shape (…, entries of a point, dim).
+
+        Column k is the k-th tangent vector, with its entries in the order of :func:`manifoldseq.linalg.flatten`. Here
+        they come from the singular vectors of the projection.
+
+        Examples
+        --------
+        >>> import numpy as np, manifoldseq as ms
+        >>> M, X = ms.manifolds.Stiefel(4, 2), np.eye(4, 2)
+        >>> B = M.basis(X)
+        >>> B.shape, bool(np.allclose(B.T @ B, np.eye(5)))
+        ((8, 5), True)
+        """
+        shapes = leaf_shapes(self.shape)
+        lead = leaves(x)[0].shape[: leaves(x)[0].ndim - len(shapes[0])]
+        a = sum(math.prod(shape) for shape in shapes)
+
+        def at(vectors: np.ndarray) -> tuple[Point, Point]:
+            """Return the point repeated for vectors (…, k, a), and these as trees."""
+            stops, parts = np.cumsum([math.prod(shape) for shape in shapes])[:-1], leaves(x)
+            pairs = zip(np.split(vectors, stops, axis=-1), shapes, strict=True)
+            cut = iter([part.reshape(*part.shape[:-1], *shape) for part, shape in pairs])
+            u = tree_map(lambda _: next(cut), x)
+            own = iter([part.reshape(*lead, 1, *shape) for part, shape in zip(parts, shapes, strict=True)])
+            return tree_map(lambda v: np.broadcast_to(next(own), v.shape), u), u
+
+        def rows(tree: Point) -> np.ndarray:
+            pairs = zip(leaves(tree), shapes, strict=True)
+            return np.concatenate([b.reshape(*b.shape[: b.ndim - len(s)], -1) for b, s in pairs], axis=-1)
+
+        images = rows(self.project(*at(np.broadcast_to(np.eye(a), (*lead, a, a)))))  # row k: that of unit vector k
+        basis = np.linalg.svd(images.mT.astype(float, copy=False))[0][..., : self.dim]
+        if self.metric == "embedded":
+            return basis
+        # the Gram matrix L Lᵀ of these columns in the metric makes them orthonormal: B L⁻ᵀ
+        d = self.dim
+        left, right = np.repeat(basis.mT, d, axis=-2), np.concatenate([basis.mT] * d, axis=-2)
+        base, u = at(left)
+        gram = np.reshape(self.inner(base, u, at(right)[1]), (*lead, d, d))
+        return np.linalg.solve(np.linalg.cholesky(gram), basis.mT).mT
+
     def random_tangent(self, x: Point, rng: np.random.Generator) -> Point:
         """Return a random tangent vector at `x` of about unit entries."""
         return self.project(x, tree_map(lambda leaf: rng.standard_normal(leaf.shape).astype(leaf.dtype), x))

@@ -5,6 +5,7 @@ from ._constraint import Constraint, constraint
 from ._counted import Counter
 from ._memo import last_point
 from ._objective import FiniteTerms, Objective, finite_sum, objective
+from ._residuals import LeastSquares, Residuals, least_squares, residuals
 from ._sharded import sharded
 
 __all__ = [
@@ -13,12 +14,16 @@ __all__ = [
     "Constraint",
     "Counter",
     "FiniteTerms",
+    "LeastSquares",
     "Objective",
+    "Residuals",
     "Sums",
     "constraint",
     "finite_sum",
     "last_point",
+    "least_squares",
     "objective",
+    "residuals",
     "sharded",
 ]
 

@@ -65,6 +65,10 @@ class Counter:
             self.nhev += share
             return checked_like(objective.hessian_product(freeze(x), u), x, "Hessian product")  # type: ignore[misc]
 
+        def linearized() -> None:
+            self.nfev += share
+            self.njev += share
+
         terms = objective.terms
         return dataclasses.replace(
             objective,
@@ -74,6 +78,7 @@ class Counter:
             terms=FiniteTerms(terms.n, lambda i: self.wrap(terms.batch(i), share * len(i) / terms.n))
             if terms
             else None,
+            residuals=objective.residuals and dataclasses.replace(objective.residuals, on_linearized=linearized),
         )
 
 
