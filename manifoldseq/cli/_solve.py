@@ -18,6 +18,7 @@ from .._quoted import quoted
 from .._result import Result, Status
 from ..estimators import fingerprint
 from ..estimators._object_parameters import defaults
+from ..poses import PoseGraph, g2o_text, graph_problem
 from ..report import read_run, render_html
 from ..solvers import choose_solver
 from ..storage import CheckpointError, load
@@ -57,7 +58,7 @@ _OPTIONS = "solver."
 
 
 @click.command(cls=with_parameters("models"))
-@click.argument("model", metavar="MODEL|FILE.py:NAME", required=False, shell_complete=completed_by("models"))
+@click.argument("model", metavar="MODEL|FILE.py:NAME|FILE.g2o", required=False, shell_complete=completed_by("models"))
 @click.argument("data", nargs=-1, shell_complete=completed_by("datasets"))
 @click.option(
     "--solver",
@@ -96,8 +97,10 @@ def solve(
 
     Writes a run directory, as `manifoldseq fit` does, whatever the run came to. MODEL is a registered name (see
     `manifoldseq models`), or FILE.py:NAME, which runs FILE.py: NAME is there a manifoldseq.Problem, or a function
-    build(data, **params) that returns one. It gets DATA as a list of (T, d) arrays, and views (several DATA, or
-    --views) as a list of (N, d) arrays with the same rows; without DATA it is called as build(**params).
+    build(data, **params) that returns one, or a pose graph FILE.g2o, whose solution is written to solution.g2o
+    (--set loss=cauchy --set scale=3 for a robust loss). A function gets DATA as a list of (T, d) arrays, and views
+    (several DATA, or --views) as a list of (N, d) arrays with the same rows; without DATA it is called as
+    build(**params).
     --set solver.NAME=VALUE sets an option of the solver, --set identifier.delay=2 one of an object in a parameter;
     `manifoldseq solve MODEL --help` ends with the parameters of MODEL.
 
@@ -110,6 +113,7 @@ def solve(
       manifoldseq solve mpcca images.csv sounds.csv --set n_latent=1
       manifoldseq solve ./mine.py:build walks.npz --solver pgd --seed 1
       manifoldseq solve ./mine.py:problem --set solver.memory=20
+      manifoldseq solve graph.g2o --set loss=cauchy -o runs/graph
     """
     given = read_config(config, _CONFIG)
     model, data = model or given.get("model"), data or listed(given.get("data"))
@@ -197,7 +201,7 @@ def solve(
         if not kept:
             run.keep(result, {"seconds": time.perf_counter() - start})
         with interruptible():
-            _write(run, result)
+            _write(run, result, problem.data)
     rows = [("objective", f"{result.fun:.10g}"), ("gradient norm", f"{result.grad_norm or 0:.3g}")]
     rows += [("feasibility", f"{result.feasibility:.3g}")]
     if result.complementarity is not None:
@@ -211,13 +215,15 @@ def solve(
     return int(not result.success)
 
 
-def _write(run: RunDirectory, result: Result) -> None:
+def _write(run: RunDirectory, result: Result, data: object) -> None:
     """Write what is reported about a result that is saved."""
     run.write_columns("history.csv", result.history)
     names = ("fun", "grad_norm", "feasibility", "complementarity", "nit", "nfev", "njev")
     numbers = {name: getattr(result, name) for name in names}
     metrics = {**numbers, "success": int(result.success), **run.kept_metrics()}
     run.write_json("metrics.json", {name: value for name, value in metrics.items() if value is not None})
+    if isinstance(data, PoseGraph):
+        run.write("solution.g2o", g2o_text(data, result.x))
     page = read_run(run.path)
     page.run.update(state="done", message=result.message)
     run.write("report.html", render_html([page]))
@@ -251,6 +257,15 @@ def _loaded(
 
 def _builder(model: str, init: str | None) -> tuple[str, Any, str, str | None]:
     """Return a short name, the problem or what builds it, from which kind of data ("" if unknown), and the start."""
+    if model.endswith(".g2o"):
+        path = str(Path(model).resolve())
+        if not Path(path).is_file():
+            raise BadInput(f"{model}: there is no such file")
+
+        def build(loss: str = "squared", scale: float = 3.0) -> Problem:
+            return graph_problem(path, loss, scale)
+
+        return Path(model).stem, build, "", init
     parts, name = parts_of(model), model
     if parts is not None:
         found = object_of(*parts, "models")

@@ -119,8 +119,8 @@ GRADUATION = math.sqrt(1.4)
 """The scale is divided by this in every step (Yang et al. 2020: μ is divided by 1.4)."""
 
 
-def loss_of(given: Loss | str | None) -> Loss:
-    """Return the loss that a name stands for."""
+def loss_of(given: Loss | str | None, scale: float | None = None) -> Loss:
+    """Return the loss that a name stands for, with its default scale unless another one is given."""
     if given is None:
         return Squared()
     if isinstance(given, Loss):
@@ -133,4 +133,4 @@ def loss_of(given: Loss | str | None) -> Loss:
         raise ValueError(
             f"loss={given!r}: use one of {', '.join(map(repr, known))}, or a loss such as ms.losses.Cauchy(3)"
         )
-    return known[given]()
+    return known[given]() if scale is None else known[given](scale)

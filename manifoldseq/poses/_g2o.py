@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import numpy as np
@@ -10,7 +10,7 @@ from scipy.spatial.transform import Rotation
 
 from .._problem import Problem
 from ..linalg import freeze
-from ..losses import Loss
+from ..losses import Loss, loss_of
 from ..manifolds import Power, SpecialEuclidean
 from ..objectives import Residuals, least_squares
 from ._between import Pose, between
@@ -158,6 +158,25 @@ def read_g2o(path: str | Path) -> PoseGraph:
     )  # fmt: skip
 
 
+def graph_problem(path: str | Path, loss: str = "squared", scale: float = 3.0) -> Problem:
+    """Return the least-squares problem of a file of g2o; the graph is its data.
+
+    Parameters
+    ----------
+    path : str or Path
+    loss : str
+        A name that :func:`manifoldseq.residuals` knows, such as ``"cauchy"`` or ``"gnc"``.
+    scale : float
+        Of the loss, in standard deviations.
+
+    Returns
+    -------
+    Problem
+    """
+    graph = read_g2o(path)
+    return replace(graph.problem(loss_of(loss, scale)), data=graph)
+
+
 def write_g2o(path: str | Path, graph: PoseGraph, x: Pose | None = None) -> None:
     """Write a pose graph into a file of g2o, with 17 digits.
 
@@ -168,6 +187,11 @@ def write_g2o(path: str | Path, graph: PoseGraph, x: Pose | None = None) -> None
     x : tuple of ndarray, optional
         The poses, such as those of a result; by default the start of the graph.
     """
+    Path(path).write_text(g2o_text(graph, x), encoding="utf-8")
+
+
+def g2o_text(graph: PoseGraph, x: Pose | None = None) -> str:
+    """Return the text of a file of g2o."""
     R, t = graph.start if x is None else x
     d = t.shape[1]
     order = np.argsort(np.r_[d : (3 if d == 2 else 6), 0:d])
@@ -179,7 +203,7 @@ def write_g2o(path: str | Path, graph: PoseGraph, x: Pose | None = None) -> None
     measured = np.concatenate([_numbers(graph.rotations, graph.translations), information[:, *upper]], axis=1)
     ends = np.stack([graph.ids[graph.i], graph.ids[graph.j]], axis=1)
     lines += [_line(edge, pair, row) for pair, row in zip(ends.tolist(), measured, strict=True)]
-    Path(path).write_text("\n".join(lines) + "\n", encoding="utf-8")
+    return "\n".join(lines) + "\n"
 
 
 def _line(tag: str, ids: list[int], numbers: np.ndarray) -> str:
