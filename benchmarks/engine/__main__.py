@@ -29,6 +29,7 @@ SECTIONS = (
         "hessian",
         "bounds",
         "constraints",
+        "least_squares",
         "feasible",
         "threads",
         "executors",
