@@ -5,12 +5,17 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from scipy.spatial import cKDTree
+from scipy.spatial import KDTree
 from scipy.spatial.transform import Rotation
 
 import manifoldseq as ms
 
 ROTATION, TRANSLATION, OUTLIERS = 0.02, 0.05, 0.05
+
+
+def rotations(n: int, rng: np.random.Generator) -> np.ndarray:
+    """Return random rotations of space."""
+    return np.asarray(ms.manifolds.Power(ms.manifolds.SpecialOrthogonal(3), n).random_point(rng))
 
 
 def turns(angles: np.ndarray) -> np.ndarray:
@@ -60,7 +65,7 @@ def measured(
 ) -> ms.poses.PoseGraph:
     """Return the graph of the chain and of edges between neighbours, some of them wrong; odometry is the start."""
     n, d = t.shape
-    _, neighbours = cKDTree(near).query(near, k=14)
+    _, neighbours = KDTree(near).query(near, k=14)
     a, b = np.repeat(np.arange(n), 13), neighbours[:, 1:].ravel()
     key = np.unique((a * n + b)[b > a + 1])
     key = key[np.sort(rng.permutation(len(key))[: edges - (n - 1)])]
@@ -73,7 +78,7 @@ def measured(
     p = p + TRANSLATION * rng.standard_normal(p.shape)
     bad = n - 1 + rng.permutation(len(i) - (n - 1))[: int(OUTLIERS * len(i))]
     wrong = rng.uniform(-np.pi, np.pi, len(bad))
-    Z[bad] = Rotation.random(len(bad), random_state=0).as_matrix() if d == 3 else turns(wrong)
+    Z[bad] = rotations(len(bad), rng) if d == 3 else turns(wrong)
     p[bad] = rng.uniform(-5, 5, (len(bad), d))
     R0, t0 = np.empty_like(R), np.array(t, float)
     R0[0] = R[0]
@@ -87,12 +92,12 @@ def measured(
 def expander(n: int, edges: int) -> tuple[Any, ...]:
     """Return a chain of rotations with random pairs, a tenth of them wrong: start, pairs and relative rotations."""
     rng = np.random.default_rng(0)
-    R = Rotation.random(n, random_state=0).as_matrix()
+    R = rotations(n, rng)
     i, j = np.r_[np.arange(n - 1), rng.integers(n, size=edges)], np.r_[np.arange(1, n), rng.integers(n, size=edges)]
     i, j = i[i != j], j[i != j]
     Z = R[i].mT @ R[j] @ Rotation.from_rotvec(0.05 * rng.standard_normal((len(i), 3))).as_matrix()
     bad = (rng.random(len(i)) < 0.1) & (np.arange(len(i)) >= n - 1)
-    Z[bad] = Rotation.random(int(bad.sum()), random_state=1).as_matrix()
+    Z[bad] = rotations(int(bad.sum()), rng)
     start = np.empty_like(R)
     start[0] = R[0]
     for k in range(n - 1):

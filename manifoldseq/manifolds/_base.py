@@ -7,12 +7,14 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from numbers import Real
+from types import FunctionType
 from typing import TYPE_CHECKING, Any, ClassVar, Generic
 
 import numpy as np
 
 from .._result import Point, Tree
 from ..linalg import leaves, norm, tree_map
+from ._differentiable import differentiable, differentiable_method, differentiable_property
 
 
 class Manifold(ABC, Generic[Point]):
@@ -72,6 +74,16 @@ class Manifold(ABC, Generic[Point]):
     _example: ClassVar[tuple[Any, ...]] = ()
     """The arguments of `example`."""
 
+    def __init_subclass__(cls, **options: Any) -> None:
+        """Let ``exp``, ``log`` and ``dist`` of the class take the arrays of autograd and jax."""
+        super().__init_subclass__(**options)
+        for name in ("exp", "log", "dist"):
+            own = cls.__dict__.get(name)
+            if isinstance(own, property) and own.fget is not None:
+                setattr(cls, name, property(differentiable_property(name, own.fget), doc=own.__doc__))
+            elif isinstance(own, FunctionType):
+                setattr(cls, name, differentiable_method(name, own))
+
     @classmethod
     def example(cls, rng: np.random.Generator) -> Manifold[Any]:
         """Return a small manifold of the class, on which ``manifoldseq check`` tries it.
@@ -101,7 +113,9 @@ class Manifold(ABC, Generic[Point]):
         @property
         def exp(self) -> Callable[..., Any] | None:
             """``(x, u) -> y``, the end of the geodesic from `x` with velocity `u`: the retraction ``"exp"``, if any."""
-            return functools.partial(self.retract, kind="exp") if "exp" in self.retractions else None
+            if "exp" not in self.retractions:
+                return None
+            return differentiable(self, "exp", functools.partial(self.retract, kind="exp"))
 
         @property
         def dist(self) -> Callable[..., Any] | None:
@@ -109,7 +123,7 @@ class Manifold(ABC, Generic[Point]):
 
             None without ``log``, of whose result it is the length.
             """
-            return None if self.log is None else self._length_of_log
+            return None if self.log is None else differentiable(self, "dist", self._length_of_log)
 
         @property
         def inverse_retraction(self) -> Callable[..., Any] | None:

@@ -77,7 +77,7 @@ def test_residuals_are_logarithms_of_matrices(d: int) -> None:
     for k, (i, j) in enumerate(zip(made.i, made.j, strict=True)):
         Z = np.eye(d + 1)
         Z[:d, :d], Z[:d, d] = made.rotations[k], made.translations[k]
-        L = scipy.linalg.logm(np.linalg.solve(Z, np.linalg.solve(poses[i], poses[j]))).real
+        L: Any = np.real(scipy.linalg.logm(np.linalg.solve(Z, np.linalg.solve(poses[i], poses[j]))))
         turn = [L[1, 0]] if d == 2 else [L[2, 1], L[0, 2], L[1, 0]]
         expected = np.linalg.cholesky(made.information[k]).T @ np.r_[turn, L[:d, d]]
         value = r.value([(R[made.i], t[made.i]), (R[made.j], t[made.j])], len(made.i))[k]
