@@ -75,7 +75,7 @@ $(EXTRAS): $(DEV)
 	@$(PIP) $(TORCH) && $(PIP) --editable '.[jax,dask]' $(LOCAL) --editable 'plugins/manifoldseq_hierarchical[faiss,datasets]' && touch $@
 
 $(PEERS): $(EXTRAS)
-	@$(PIP) geoopt && $(PIP) --no-deps clustpy && touch $@
+	@$(PIP) geoopt gtsam && $(PIP) --no-deps clustpy && touch $@
 
 $(LDSPEERS): $(DEV)
 	@$(PIP) nfoursid pykalman && touch $@

@@ -3,7 +3,7 @@
 ``minimize`` solves a problem over a manifold. ``get_model``, ``get_estimator``, ``get_kernel`` and ``get_solver``
 return registered objects by name. Other public names are in the packages ``linalg``, ``manifolds``, ``objectives``,
 ``kernels``, ``solvers``, ``batch``, ``interop``, ``estimators``, ``models``, ``evaluation``, ``hooks``, ``testing``,
-``execution``, ``storage``, ``report`` and ``reproduction``.
+``execution``, ``storage``, ``report``, ``reproduction``, ``losses`` and ``poses``.
 """
 
 from __future__ import annotations
@@ -21,9 +21,11 @@ if TYPE_CHECKING:
         interop,
         kernels,
         linalg,
+        losses,
         manifolds,
         models,
         objectives,
+        poses,
         report,
         reproduction,
         solvers,
@@ -52,7 +54,17 @@ if TYPE_CHECKING:
     from .interop import from_pymanopt, to_pymanopt
     from .kernels import kernel
     from .models import Prepared
-    from .objectives import Objective, finite_sum, objective, sharded
+    from .objectives import (
+        Constraint,
+        Objective,
+        Residuals,
+        constraint,
+        finite_sum,
+        least_squares,
+        objective,
+        residuals,
+        sharded,
+    )
     from .storage import load
 
 __version__ = "0.1.0"
@@ -66,9 +78,11 @@ _PACKAGES = (
     "interop",
     "kernels",
     "linalg",
+    "losses",
     "manifolds",
     "models",
     "objectives",
+    "poses",
     "report",
     "reproduction",
     "solvers",
@@ -108,7 +122,12 @@ _NAMES = {
     "minimize": "_minimize",
     "BatchResult": "_result",
     "minimize_batch": "batch",
+    "Constraint": "objectives",
     "Objective": "objectives",
+    "Residuals": "objectives",
+    "constraint": "objectives",
+    "least_squares": "objectives",
+    "residuals": "objectives",
     "finite_sum": "objectives",
     "kernel": "kernels",
     "objective": "objectives",
@@ -120,6 +139,7 @@ _NAMES = {
 
 __all__ = [
     "BatchResult",
+    "Constraint",
     "CostChange",
     "Evaluations",
     "Event",
@@ -135,6 +155,7 @@ __all__ = [
     "Problem",
     "Progress",
     "Recorder",
+    "Residuals",
     "Result",
     "Run",
     "RunSoFar",
@@ -143,6 +164,7 @@ __all__ = [
     "StoppingRule",
     "__version__",
     "batch",
+    "constraint",
     "estimators",
     "evaluation",
     "execution",
@@ -159,8 +181,10 @@ __all__ = [
     "iterate",
     "kernel",
     "kernels",
+    "least_squares",
     "linalg",
     "load",
+    "losses",
     "manifolds",
     "map_observed",
     "minimize",
@@ -168,9 +192,11 @@ __all__ = [
     "models",
     "objective",
     "objectives",
+    "poses",
     "register",
     "report",
     "reproduction",
+    "residuals",
     "sharded",
     "solvers",
     "storage",

@@ -14,6 +14,7 @@ from ._problem import Problem
 from ._result import Measures, Point, Status
 from ._stopping import GradientNorm, MaxIterations, RunSoFar
 from .linalg import dtype_of, freeze, leaves, tree_map
+from .losses import Loss, Squared, loss_of
 from .manifolds import Manifold, leaf_shapes
 from .objectives._objective import Objective
 from .storage._real import check_unmasked
@@ -25,7 +26,7 @@ _CANDIDATES = 8
 """Points that the search may start from."""
 
 
-def frechet_mean(manifold: Manifold, points: Any, weights: Any = None) -> Point:
+def frechet_mean(manifold: Manifold, points: Any, weights: Any = None, *, loss: Loss | str | None = None) -> Point:
     """Return the Riemannian centre of mass: the point with the least mean squared distance to given points.
 
     It is computed by steps along the mean logarithm, ``x ← exp(x, t Σ wᵢ log(x, xᵢ))`` with secant step sizes t, the
@@ -40,6 +41,9 @@ def frechet_mean(manifold: Manifold, points: Any, weights: Any = None) -> Point:
         In the structure of a point, with one leading axis.
     weights : array-like, shape (N,), optional
         Not negative, not all zero; equal ones by default. Only their ratios matter.
+    loss : Loss or str, optional
+        Of the distances, for means that outliers do not pull away: ``ms.losses.Huber(c)`` counts distances beyond c
+        linearly; with a small c the result is close to the geometric median.
 
     Returns
     -------
@@ -62,10 +66,11 @@ def frechet_mean(manifold: Manifold, points: Any, weights: Any = None) -> Point:
 
     Notes
     -----
-    The objective ``½ Σ wᵢ d(x, xᵢ)²`` has the gradient ``−Σ wᵢ log(x, xᵢ)``. The mean is unique where curvature is
-    nowhere positive, as of positive definite matrices, and within balls of the convexity radius, such as a quarter of a
-    great circle (Karcher, "Riemannian center of mass and mollifier smoothing", 1977; Afsari, Tron, Vidal, "On the
-    convergence of gradient descent for finding the Riemannian center of mass", 2013).
+    The objective ``½ Σ wᵢ d(x, xᵢ)²`` has the gradient ``−Σ wᵢ log(x, xᵢ)``. With a loss it is ``½ Σ wᵢ ρ(d²)``, and
+    the weights are multiplied by ρ'(d²) at the current point (Weiszfeld's method for medians). The mean is unique where
+    curvature is nowhere positive, as of positive definite matrices, and within balls of the convexity radius, such as a
+    quarter of a great circle (Karcher, "Riemannian center of mass and mollifier smoothing", 1977; Afsari, Tron, Vidal,
+    "On the convergence of gradient descent for finding the Riemannian center of mass", 2013).
 
     Examples
     --------
@@ -75,6 +80,12 @@ def frechet_mean(manifold: Manifold, points: Any, weights: Any = None) -> Point:
     >>> covariances = np.stack([np.diag([1.0, 4.0]), np.diag([4.0, 1.0])])
     >>> ms.frechet_mean(ms.manifolds.SymmetricPositiveDefinite(2), covariances).round(12).tolist()
     [[2.0, 0.0], [0.0, 2.0]]
+
+    A median of numbers is not moved by one that is far away:
+
+    >>> numbers = np.array([[1.0], [2.0], [3.0], [900.0], [2.5]])
+    >>> ms.frechet_mean(ms.manifolds.Euclidean(1), numbers, loss=ms.losses.Huber(0.01)).round(2).tolist()
+    [2.5]
     """
     if manifold.exp is None or manifold.log is None or manifold.dist is None:
         raise TypeError(
@@ -85,7 +96,7 @@ def frechet_mean(manifold: Manifold, points: Any, weights: Any = None) -> Point:
     w = _weights(weights, len(leaves(x)[0]))
     used = np.flatnonzero(w)
     # copies that nobody can change, so that what the manifold derives from them is remembered
-    mean = _Mean(manifold, freeze(tree_map(lambda leaf: leaf[used], x)), w[used])
+    mean = _Mean(manifold, freeze(tree_map(lambda leaf: leaf[used], x)), w[used], loss_of(loss))
     candidates = np.unique(np.linspace(0, len(used) - 1, min(len(used), _CANDIDATES)).round().astype(int))
     starts = [_row(mean.points, k) for k in candidates]
     values = np.array([mean.fused(start)[0] for start in starts])
@@ -104,25 +115,30 @@ def frechet_mean(manifold: Manifold, points: Any, weights: Any = None) -> Point:
 
 
 class _Mean:
-    """The objective ``½ Σ wᵢ d²(x, xᵢ)``, whose gradient is already Riemannian."""
+    """The objective ``½ Σ wᵢ ρ(d²(x, xᵢ))``, whose gradient is already Riemannian."""
 
-    def __init__(self, manifold: Manifold, points: Point, weights: np.ndarray) -> None:
-        self.manifold, self.points, self.weights = manifold, points, weights
+    def __init__(self, manifold: Manifold, points: Point, weights: np.ndarray, loss: Loss) -> None:
+        self.manifold, self.points, self.weights, self.loss = manifold, points, weights, loss
         self.eps = float(np.finfo(dtype_of(points)).eps)
         # what logarithms of equal points may be, and every distance is known to
         self.rounding = 20 * self.eps * max(manifold.typical_distance or 0.0, manifold.dim**0.5, 1.0)
 
-    def mean_log(self, x: Point) -> tuple[Point, float]:
-        """Return ``Σ wᵢ log(x, xᵢ)`` and ``½ Σ wᵢ |log(x, xᵢ)|²``."""
+    def mean_log(self, x: Point) -> tuple[Point, float, float]:
+        """Return ``Σ wᵢρ' log(x, xᵢ)``, ``½ Σ wᵢ ρ(|log(x, xᵢ)|²)`` and the sum of the weights ``Σ wᵢρ'``."""
         if not self.manifold.one_base:
             x = tree_map(lambda a, b: np.broadcast_to(a, b.shape), x, self.points)
         logs = self.manifold.log(x, self.points)  # type: ignore[misc]
         squares = np.asarray(self.manifold.inner(x, logs, logs))
-        mean = tree_map(lambda leaf: np.tensordot(self.weights.astype(leaf.dtype), leaf, axes=1), logs)
-        return mean, 0.5 * float(self.weights @ squares)
+        values, weights, total = squares, self.weights, 1.0
+        if not isinstance(self.loss, Squared):
+            values, share = self.loss(squares)
+            weights = self.weights * share
+            total = float(weights.sum())
+        mean = tree_map(lambda leaf: np.tensordot(weights.astype(leaf.dtype), leaf, axes=1), logs)
+        return mean, 0.5 * float(self.weights @ values), total
 
     def fused(self, x: Point) -> tuple[float, Point]:
-        mean, fun = self.mean_log(x)
+        mean, fun, _ = self.mean_log(x)
         return fun, tree_map(np.negative, mean)
 
     def displaced(self, x: Point, side: float) -> Point:
@@ -148,7 +164,9 @@ class _Mean:
         M = self.manifold
 
         def record(x: Point, size: float) -> tuple[dict[str, Any], Measures]:
-            mean, fun = self.mean_log(x)
+            mean, fun, total = self.mean_log(x)
+            if total != 1.0 and total > 0:  # the step of reweighted means
+                mean = tree_map(lambda leaf: leaf / leaf.dtype.type(total), mean)
             length = float(np.sqrt(max(M.inner(x, mean, mean), 0.0)))
             return {"x": x, "mean": freeze(mean), "size": size}, Measures(fun, length)
 

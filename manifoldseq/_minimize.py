@@ -28,6 +28,8 @@ from .hooks import get_solver
 from .hooks import records as hook_records
 from .linalg import dtype_of, freeze, tree_map
 from .manifolds import Manifold
+from .objectives import Constraint
+from .objectives._constraint import real_array
 from .objectives._cost import NotANumber, number
 from .objectives._counted import Counter
 from .solvers import Solver, choose_solver
@@ -223,23 +225,26 @@ def description(problem: Problem, solver: object, seed: str) -> tuple[Any, ...]:
     point = freeze(problem.manifold.random_point(np.random.default_rng(0)))
     _check_constraints(problem, point)
     with np.errstate(all="ignore"):
-        values = [number(f.value(point)) for f in (problem.objective, *problem.equalities, *problem.inequalities)]
+        values = [number(problem.objective.value(point))]
+        values += [float(np.sum(c.value(point))) for c in (*problem.equalities, *problem.inequalities)]
     return problem.manifold, solver, [f"{value:.6g}" for value in values], len(problem.equalities), seed
 
 
 def _check_constraints(problem: Problem, point: Point) -> None:
-    """Raise TypeError for a constraint that does not return one real number; the message says which one."""
+    """Raise TypeError for a constraint that does not return real numbers; the message says which one."""
     for kind, constraints in (("equality", problem.equalities), ("inequality", problem.inequalities)):
         for i, constraint in enumerate(constraints):
-            try:
-                with np.errstate(all="ignore"):
+            with np.errstate(all="ignore"):
+                if isinstance(constraint, Constraint):
+                    real_array(f"{kind} {i}", constraint.value(point))
+                    continue
+                try:
                     number(constraint.value(point))
-            except NotANumber as error:
-                n = math.prod(error.shape)
-                advice = f": write one for each entry, [lambda x, i=i: h(x)[i] for i in range({n})]" if n > 1 else ""
-                raise TypeError(
-                    f"{kind} {i} of the problem returned {error.got}, but a constraint is one real number{advice}"
-                ) from error
+                except NotANumber as error:
+                    advice = ": give the function itself, or ms.constraint(…)" if math.prod(error.shape) > 1 else ""
+                    raise TypeError(
+                        f"{kind} {i} of the problem returned {error.got}, but an Objective is one real number{advice}"
+                    ) from error
 
 
 def _solver(problem: Problem, solver: str | Solver, options: Mapping[str, Any] | None) -> Solver:
@@ -290,13 +295,11 @@ def _single(
     resume: bool,
     component: int | None,
 ) -> Result[Point]:
-    counter, aside = Counter(), Counter()
+    counter = Counter()
     counted = with_parts(
         problem,
         manifold=_manifold(problem, solver),
         objective=counter.wrap(problem.objective),
-        equalities=tuple(map(aside.wrap, problem.equalities)),
-        inequalities=tuple(map(aside.wrap, problem.inequalities)),
     )
     keep_best = solver.deterministic and not solver.monotone
     solver = in_range(solver)

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+import math
+from collections.abc import Callable, Mapping
 from dataclasses import InitVar, dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar, Generic
 
 import numpy as np
 
+from ._residual_system import on_manifold
 from ._result import Point
 from ._riemannian import euclidean
 from .interop import from_pymanopt, to_pymanopt
@@ -16,8 +18,12 @@ from .interop._from_pymanopt import hessian_direction
 from .interop._objective import Positional, of_pymanopt
 from .interop._pymanopt import pymanopt
 from .linalg import ONE
-from .manifolds import Factored, Frozen, Manifold, Product
-from .objectives import Objective, objective
+from .manifolds import Factored, Frozen, Manifold, Product, leaf_shapes
+from .objectives import Constraint, Objective, constraint, objective
+from .objectives._constraint import is_of_scipy, of_scipy
+
+Constraints = Any
+"""A function of the point, an Objective, a Constraint, scipy's LinearConstraint or Bounds, or a sequence of these."""
 
 Initializer = Callable[["Problem[Any]", np.random.Generator], Any]
 
@@ -34,8 +40,12 @@ class Problem(Generic[Point]):
         Riemannian derivatives, other backends and batches), or a model.
     initializers : mapping of str to callable
         ``(problem, rng) -> point``; the first is the default start.
-    equalities, inequalities : tuple of Objective or callables
-        Constraints h = 0 and g ≤ 0 beyond the manifold, for solvers that take them.
+    equalities, inequalities : callable, Objective, Constraint, or list of these
+        Constraints h = 0 and g ≤ 0 in addition to the manifold, for solvers that take them: one or several functions of
+        the point that return a number or an array of any shape. They are differentiated by autograd, unless
+        :func:`manifoldseq.constraint` was given their derivative. ``scipy.optimize.LinearConstraint`` and ``Bounds``
+        refer to the flat point (all entries in the order of the factors). In either argument, their entries with equal
+        bounds become equalities and the others inequalities, upper bounds first.
     gradient : callable, optional
         ``gradient(point)``, the Euclidean gradient of a cost, in the structure of the point; without one the cost is
         differentiated by autograd: write it with ``autograd.numpy`` then.
@@ -48,7 +58,7 @@ class Problem(Generic[Point]):
     ----------
     objective : Objective
         With Euclidean derivatives, whichever were given.
-    equalities, inequalities : tuple of Objective
+    equalities, inequalities : tuple of Objective or Constraint
 
     Raises
     ------
@@ -71,8 +81,8 @@ class Problem(Generic[Point]):
     manifold: Manifold[Point]
     objective: Objective
     initializers: Mapping[str, Initializer] = field(default_factory=dict)
-    equalities: tuple[Objective, ...] = ()
-    inequalities: tuple[Objective, ...] = ()
+    equalities: tuple[Objective | Constraint, ...] = ()
+    inequalities: tuple[Objective | Constraint, ...] = ()
     data: Any = field(default=None, kw_only=True)
     solver: str = field(default="", kw_only=True)
     gradient: InitVar[Callable[[Any], Any] | None] = field(default=None, kw_only=True)
@@ -85,8 +95,8 @@ class Problem(Generic[Point]):
             manifold: Manifold[Point],
             objective: Objective | Callable[[Point], Any],
             initializers: Mapping[str, Initializer] = ...,
-            equalities: Sequence[Objective | Callable[[Point], Any]] = ...,
-            inequalities: Sequence[Objective | Callable[[Point], Any]] = ...,
+            equalities: Constraints = ...,
+            inequalities: Constraints = ...,
             *,
             gradient: Callable[[Point], Any] | None = ...,
             data: Any = ...,
@@ -106,13 +116,9 @@ class Problem(Generic[Point]):
             object.__setattr__(self, "objective", objective(self.objective, gradient))
         elif gradient is not None:
             raise TypeError("Problem(gradient=…) goes with a cost, not with an Objective, which has its own gradient")
-        for name in ("equalities", "inequalities"):
-            given = getattr(self, name)
-            if not isinstance(given, tuple | list) or not all(isinstance(c, Objective) or callable(c) for c in given):
-                raise TypeError(f"Problem({name}=…) must be a tuple or list of functions or Objectives, got {given!r}")
-            made = [c if isinstance(c, Objective) else objective(c) for c in given]
-            object.__setattr__(self, name, tuple([euclidean(self.manifold, c) for c in made]))
-        object.__setattr__(self, "objective", euclidean(self.manifold, self.objective))
+        for name, made in self._constraints().items():
+            object.__setattr__(self, name, tuple(made))
+        object.__setattr__(self, "objective", on_manifold(self.manifold, euclidean(self.manifold, self.objective)))
         if not isinstance(self.initializers, Mapping):
             raise TypeError(f"Problem(initializers=…) must map names to functions, got {self.initializers!r}")
         for name, initializer in self.initializers.items():
@@ -120,6 +126,28 @@ class Problem(Generic[Point]):
                 raise TypeError(
                     f"the initializer {name!r} must be a function (problem, rng) -> point, got {initializer!r}"
                 )
+
+    def _constraints(self) -> dict[str, list[Objective | Constraint]]:
+        """Return the constraints that were given, one function or several; those of scipy may be of both kinds."""
+        made: dict[str, list[Any]] = {"equalities": [], "inequalities": []}
+        for name, all_of_a_kind in made.items():
+            given = getattr(self, name)
+            for one in given if isinstance(given, tuple | list) else (given,):
+                if is_of_scipy(one):
+                    size = sum(map(math.prod, leaf_shapes(self.manifold.shape)))
+                    equal, unequal = of_scipy(one, size)
+                    made["equalities"] += equal
+                    made["inequalities"] += unequal
+                elif isinstance(one, Objective):
+                    all_of_a_kind.append(euclidean(self.manifold, one))
+                elif isinstance(one, Constraint) or callable(one):
+                    all_of_a_kind.append(one if isinstance(one, Constraint) else constraint(one))
+                else:
+                    raise TypeError(
+                        f"Problem({name}=…) must be a function, an Objective, an ms.constraint(…), scipy's "
+                        f"LinearConstraint or Bounds, or a tuple or list of them, got {one!r}"
+                    )
+        return made
 
     def __repr__(self) -> str:
         constraints = [("equality", "equalities", self.equalities), ("inequality", "inequalities", self.inequalities)]

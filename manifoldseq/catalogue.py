@@ -105,6 +105,12 @@ RECORDS = (
         summary="Expectation maximization on mini-batches, with running sums (Cappé and Moulines 2009)",
     ),
     hooks.SolverSpec(
+        "lm",
+        "manifoldseq.solvers:LM",
+        needs=("residuals",),
+        summary="Levenberg and Marquardt's method with sparse normal equations, for least squares with robust losses",
+    ),
+    hooks.SolverSpec(
         "augmented-lagrangian",
         "manifoldseq.solvers:AugmentedLagrangian",
         constraints=True,

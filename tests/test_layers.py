@@ -135,9 +135,9 @@ def test_the_architecture_shows_the_map_of_a_plugin(plugin: str) -> None:
 
 @pytest.mark.parametrize("folder", ["manifoldseq", *(f"plugins/{plugin}" for plugin in PLUGINS)])
 def test_folders_have_few_files(folder: str) -> None:
-    """At most twenty files in a folder; `manifolds` and `solvers`, one kind to a file, thirty."""
+    """At most twenty files in a folder; `manifolds` and `solvers`, one kind to a file, thirty-two."""
     for package in {path.parent for path in (ROOT / folder).rglob("*.py")}:
-        most = 30 if package.name in ("manifolds", "solvers") else 20
+        most = 32 if package.name in ("manifolds", "solvers") else 20
         assert len(list(package.glob("*.py"))) <= most, package
 
 

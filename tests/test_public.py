@@ -14,11 +14,12 @@ import manifoldseq as ms
 
 PACKAGES = """
     linalg manifolds objectives kernels solvers batch interop estimators models hooks testing execution storage report
-    reproduction evaluation
+    reproduction evaluation losses poses
 """.split()
 PLUGINS = [f"manifoldseq_{name}" for name in ("lds", "hope", "mpcca", "hierarchical", "papers")]
 FIXED = """
-    minimize minimize_batch iterate Problem Objective objective finite_sum kernel Result Run Measures Status
+    minimize minimize_batch iterate Problem Objective objective finite_sum kernel constraint
+    residuals least_squares Result Run Measures Status
     hookimpl register sharded to_pymanopt from_pymanopt
     GradientNorm PredictedDecrease MaxIterations MaxEvaluations MaxTime CostChange StepSize
     get_model get_estimator get_kernel get_solver

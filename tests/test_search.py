@@ -15,7 +15,8 @@ BUILT = DOCS / "_build" / "html"
 FIRST = {
     "nonnegative": "guide/constraints",
     "confidence interval": "guide/forecasts",
-    "pose graph": "guide/rotation-averaging",
+    "pose graph": "guide/pose-graphs",
+    "least squares": "guide/least-squares",
     "outliers": "guide/rotation-averaging",
     "ICA": "guide/ica",
     "out of core": "guide/larger-than-memory",

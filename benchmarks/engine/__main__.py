@@ -29,6 +29,8 @@ SECTIONS = (
         "global",
         "hessian",
         "bounds",
+        "constraints",
+        "least_squares",
         "feasible",
         "threads",
         "executors",

@@ -15,15 +15,13 @@ rng = np.random.default_rng(0)
 n = 12
 half = rng.standard_normal((n, n))
 A = half @ half.T
-entries = np.eye(n).reshape(n, n, 1)
-nonnegative = tuple(ms.objective(lambda x, e=e: -np.sum(e * x), lambda x, e=e: -e) for e in entries)
 
 
 def cost(x):
     return -np.sum(x * (A @ x))
 
 
-problem = ms.Problem(ms.manifolds.Stiefel(n, 1), cost, gradient=lambda x: -2 * A @ x, inequalities=nonnegative)
+problem = ms.Problem(ms.manifolds.Stiefel(n, 1), cost, gradient=lambda x: -2 * A @ x, inequalities=lambda x: -x)
 result = ms.minimize(problem, solver="augmented-lagrangian", n_starts=4, seed=0)
 print(result.message)
 leading = np.linalg.eigh(A)[1][:, -1]

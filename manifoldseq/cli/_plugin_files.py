@@ -192,8 +192,10 @@ def parts_of(text: Any) -> tuple[str, str] | None:
 
 
 def absolute_name(text: str) -> str:
-    """Return ``FILE.py:NAME`` with the absolute path; any other text as it is."""
+    """Return ``FILE.py:NAME`` or ``FILE.g2o`` with the absolute path; any other text as it is."""
     parts = parts_of(text)
+    if text.endswith(".g2o"):
+        return str(Path(text).resolve())
     return text if parts is None else f"{Path(parts[0]).resolve()}:{parts[1]}"
 
 

@@ -17,6 +17,7 @@ from .._problem import Problem
 from .._quoted import quoted
 from .._result import Result
 from ..estimators._object_parameters import defaults
+from ..poses import PoseGraph, g2o_text, graph_problem
 from ..solvers import choose_solver
 from ..storage import Checkpoint
 from ._data import Loaded, as_input
@@ -34,7 +35,7 @@ _OPTIONS = "solver."
 
 
 @click.command(cls=with_parameters("models"))
-@click.argument("model", metavar="MODEL|FILE.py:NAME", required=False, shell_complete=completed_by("models"))
+@click.argument("model", metavar="MODEL|FILE.py:NAME|FILE.g2o", required=False, shell_complete=completed_by("models"))
 @click.argument("data", nargs=-1, shell_complete=completed_by("datasets"))
 @click.option(
     "--solver",
@@ -66,8 +67,10 @@ def solve(
     name (see `manifoldseq list models`), or FILE.py:NAME. Then FILE.py is run, and NAME in it is a manifoldseq.Problem,
     or a function build(data, **params) that returns one. The function gets DATA as a list of (T, d) arrays, and views
     (several DATA, or --views) as a list of (N, d) arrays with the same rows; without DATA it is called as
-    build(**params). --set solver.NAME=VALUE sets an option of the solver, and --set identifier.delay=2 a parameter of
-    an object that is itself a parameter. `manifoldseq solve MODEL --help` ends with the parameters of MODEL.
+    build(**params). MODEL can also be a pose graph FILE.g2o, whose solution is written to solution.g2o (--set
+    loss=cauchy --set scale=3 for a robust loss). --set solver.NAME=VALUE sets an option of the solver, and --set
+    identifier.delay=2 a parameter of an object that is itself a parameter. `manifoldseq solve
+    MODEL --help` ends with the parameters of MODEL.
 
     The exit status is 0 if the problem is solved and 1 otherwise, for example if the run ends at --max-iter or the
     constraints are not satisfied.
@@ -78,6 +81,7 @@ def solve(
       manifoldseq solve mpcca images.csv sounds.csv --set n_latent=1
       manifoldseq solve ./mine.py:build walks.npz --solver pgd --seed 1
       manifoldseq solve ./mine.py:problem --set solver.memory=20
+      manifoldseq solve graph.g2o --set loss=cauchy -o runs/graph
     """
     lacking = "give MODEL, or --config run.toml: see `manifoldseq solve --help`"
     asked = asked_of("model", model, data, options, _CONFIG, lacking=lacking)
@@ -158,8 +162,10 @@ class _Solve(Task):
         )  # fmt: skip
 
     def write(self, run: RunDirectory, result: Result) -> tuple[dict[str, Any], dict[str, Any]]:
-        """Write the history."""
+        """Write the history, and the poses of a pose graph."""
         run.write_columns("history.csv", result.history)
+        if isinstance(self.problem.data, PoseGraph):
+            run.write("solution.g2o", g2o_text(self.problem.data, result.x))
         numbers = {name: getattr(result, name) for name in _FIGURES}
         metrics = {**numbers, "success": int(result.success), **run.kept_metrics()}
         return {name: value for name, value in metrics.items() if value is not None}, {"message": result.message}
@@ -198,6 +204,15 @@ def _solver(name: str, options: dict[str, Any]) -> Any:
 
 def _builder(model: str, init: str | None) -> tuple[str, Any, str, str | None]:
     """Return a short name, the problem or what builds it, from which kind of data ("" if unknown), and the start."""
+    if model.endswith(".g2o"):
+        path = str(Path(model).resolve())
+        if not Path(path).is_file():
+            raise BadInput(f"{model}: there is no such file")
+
+        def build(loss: str = "squared", scale: float = 3.0) -> Problem:
+            return graph_problem(path, loss, scale)
+
+        return Path(model).stem, build, "", init
     parts, name = parts_of(model), model
     if parts is not None:
         found = object_of(*parts, "models")

@@ -8,7 +8,7 @@ public interface:
 * axes (the arithmetic of one problem and of many): ``ONE``, ``ROWS``, ``axis_of`` and the types ``One``, ``Rows``,
   ``Scalar``, ``Decision``, ``Vector``;
 * matrices: ``symmetric``, ``eigh``, ``smallest_eigenvalue``, ``orthonormality``, ``qr_retraction``, ``cayley_curve``,
-  ``cayley_retraction``, and ``AXPY``, the routines of BLAS by dtype.
+  ``cayley_retraction``, ``Multifrontal``, and ``AXPY``, the routines of BLAS by dtype.
 """
 
 from ._axis import ONE as ONE
@@ -26,6 +26,9 @@ from ._cayley import cayley_retraction as cayley_retraction
 from ._eigen import eigh as eigh
 from ._eigen import smallest_eigenvalue as smallest_eigenvalue
 from ._gramians import gramians
+from ._multifrontal import Multifrontal as Multifrontal
+from ._normal_equations import LINEAR as LINEAR
+from ._normal_equations import method_for as method_for
 from ._polar import orthonormality as orthonormality
 from ._polar import polar
 from ._polar import qr_retraction as qr_retraction

@@ -7,12 +7,14 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from numbers import Real
+from types import FunctionType
 from typing import TYPE_CHECKING, Any, ClassVar, Generic
 
 import numpy as np
 
 from .._result import Point, Tree
 from ..linalg import leaves, norm, tree_map
+from ._differentiable import differentiable, differentiable_method, differentiable_property
 
 
 class Manifold(ABC, Generic[Point]):
@@ -72,6 +74,16 @@ class Manifold(ABC, Generic[Point]):
     _example: ClassVar[tuple[Any, ...]] = ()
     """The arguments of `example`."""
 
+    def __init_subclass__(cls, **options: Any) -> None:
+        """Let ``exp``, ``log`` and ``dist`` of the class take the arrays of autograd and jax."""
+        super().__init_subclass__(**options)
+        for name in ("exp", "log", "dist"):
+            own = cls.__dict__.get(name)
+            if isinstance(own, property) and own.fget is not None:
+                setattr(cls, name, property(differentiable_property(name, own.fget), doc=own.__doc__))
+            elif isinstance(own, FunctionType):
+                setattr(cls, name, differentiable_method(name, own))
+
     @classmethod
     def example(cls, rng: np.random.Generator) -> Manifold[Any]:
         """Return a small manifold of the class, on which ``manifoldseq check`` tries it.
@@ -101,7 +113,9 @@ class Manifold(ABC, Generic[Point]):
         @property
         def exp(self) -> Callable[..., Any] | None:
             """``(x, u) -> y``, the end of the geodesic from `x` with velocity `u`: the retraction ``"exp"``, if any."""
-            return functools.partial(self.retract, kind="exp") if "exp" in self.retractions else None
+            if "exp" not in self.retractions:
+                return None
+            return differentiable(self, "exp", functools.partial(self.retract, kind="exp"))
 
         @property
         def dist(self) -> Callable[..., Any] | None:
@@ -109,7 +123,7 @@ class Manifold(ABC, Generic[Point]):
 
             None without ``log``, of whose result it is the length.
             """
-            return None if self.log is None else self._length_of_log
+            return None if self.log is None else differentiable(self, "dist", self._length_of_log)
 
         @property
         def inverse_retraction(self) -> Callable[..., Any] | None:
@@ -236,6 +250,48 @@ class Manifold(ABC, Generic[Point]):
         Infinity unless the manifold measures lengths in logarithms, where longer steps leave the range of numbers.
         """
         return filled(x, self.shape, np.inf)
+
+    def basis(self, x: Point) -> np.ndarray:
+        """Return bases of the tangent spaces that are orthonormal in the metric, shape (…, entries of a point, dim).
+
+        Column k is the k-th tangent vector, with its entries in the order of :func:`manifoldseq.linalg.flatten`. Here
+        they come from the singular vectors of the projection.
+
+        Examples
+        --------
+        >>> import numpy as np, manifoldseq as ms
+        >>> M, X = ms.manifolds.Stiefel(4, 2), np.eye(4, 2)
+        >>> B = M.basis(X)
+        >>> B.shape, bool(np.allclose(B.T @ B, np.eye(5)))
+        ((8, 5), True)
+        """
+        shapes = leaf_shapes(self.shape)
+        lead = leaves(x)[0].shape[: leaves(x)[0].ndim - len(shapes[0])]
+        a = sum(math.prod(shape) for shape in shapes)
+
+        def at(vectors: np.ndarray) -> tuple[Point, Point]:
+            """Return the point repeated for vectors (…, k, a), and these as trees."""
+            stops, parts = np.cumsum([math.prod(shape) for shape in shapes])[:-1], leaves(x)
+            pairs = zip(np.split(vectors, stops, axis=-1), shapes, strict=True)
+            cut = iter([part.reshape(*part.shape[:-1], *shape) for part, shape in pairs])
+            u = tree_map(lambda _: next(cut), x)
+            own = iter([part.reshape(*lead, 1, *shape) for part, shape in zip(parts, shapes, strict=True)])
+            return tree_map(lambda v: np.broadcast_to(next(own), v.shape), u), u
+
+        def rows(tree: Point) -> np.ndarray:
+            pairs = zip(leaves(tree), shapes, strict=True)
+            return np.concatenate([b.reshape(*b.shape[: b.ndim - len(s)], -1) for b, s in pairs], axis=-1)
+
+        images = rows(self.project(*at(np.broadcast_to(np.eye(a), (*lead, a, a)))))  # row k: that of unit vector k
+        basis = np.linalg.svd(images.mT.astype(float, copy=False))[0][..., : self.dim]
+        if self.metric == "embedded":
+            return basis
+        # the Gram matrix L Lᵀ of these columns in the metric makes them orthonormal: B L⁻ᵀ
+        d = self.dim
+        left, right = np.repeat(basis.mT, d, axis=-2), np.concatenate([basis.mT] * d, axis=-2)
+        base, u = at(left)
+        gram = np.reshape(self.inner(base, u, at(right)[1]), (*lead, d, d))
+        return np.linalg.solve(np.linalg.cholesky(gram), basis.mT).mT
 
     def random_tangent(self, x: Point, rng: np.random.Generator) -> Point:
         """Return a random tangent vector at `x` of about unit entries."""

@@ -60,6 +60,10 @@ class Euclidean(Manifold[np.ndarray]):
         self._kind(kind)
         return x + u
 
+    def basis(self, x: np.ndarray) -> np.ndarray:
+        lead = x.shape[: x.ndim - len(self.shape)]
+        return np.broadcast_to(np.eye(self.dim), (*lead, self.dim, self.dim))
+
     @property
     def typical_distance(self) -> float:  # type: ignore[override]
         return math.sqrt(self.dim)

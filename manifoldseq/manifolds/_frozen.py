@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, ClassVar
@@ -9,13 +10,12 @@ from typing import Any, ClassVar
 import numpy as np
 
 from .._result import Point
-from ..linalg import dtype_of, tree_map
+from ..linalg import dtype_of, leaves, tree_map
 from ._base import Manifold, leaf_shapes
 from ._euclidean import Euclidean
+from ._power import ON
 from ._product import Product
 from ._stiefel import Stiefel
-
-ON = 1e-6
 
 
 @dataclass(frozen=True)
@@ -70,6 +70,11 @@ class Frozen(Manifold[Point]):
 
     def hessian(self, x: Point, egrad: Point, ehess: Point, u: Point) -> Point:
         return tree_map(np.zeros_like, u)
+
+    def basis(self, x: Point) -> np.ndarray:
+        sizes = leaf_shapes(self.shape)
+        lead = leaves(x)[0].shape[: leaves(x)[0].ndim - len(sizes[0])]
+        return np.zeros((*lead, sum(map(math.prod, sizes)), 0))
 
     def retract(self, x: Point, u: Point, kind: str | None = None) -> Point:
         self._kind(kind)

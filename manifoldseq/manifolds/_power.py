@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
 
 from .._result import Point
-from ..linalg import leaves, tree_map
+from ..linalg import dtype_of, leaves, tree_map
 from ._base import Manifold, known_component, leaf_shapes, size
 from ._special_orthogonal import SpecialOrthogonal
+
+ON = 1e-6
+"""A fixed point that is off the manifold by at most this keeps its bits."""
 
 
 @dataclass(frozen=True)
@@ -26,6 +29,8 @@ class Power(Manifold[Point]):
     manifold : Manifold
         Of points of shape (…); those of the power have shape (n, …), or are tuples of such arrays.
     n : int
+    fixed : sequence of int
+        Numbers of points that keep their arrays, bit by bit, in every solver: anchors of a pose graph, or known points.
 
     Notes
     -----
@@ -38,23 +43,53 @@ class Power(Manifold[Point]):
     >>> M = ms.manifolds.SpecialOrthogonal(3) ** 150
     >>> M, M.shape, M.dim
     (Power(SpecialOrthogonal(n=3), 150), (150, 3, 3), 450)
+    >>> ms.manifolds.Power(ms.manifolds.SpecialOrthogonal(3), 150, fixed=[0]).dim
+    447
     """
 
     manifold: Manifold[Point]
     n: int
+    fixed: Sequence[int] = ()
     _example: ClassVar[tuple[Any, ...]] = (SpecialOrthogonal(3), 4)
 
     def __post_init__(self) -> None:
         if not isinstance(self.manifold, Manifold):
             raise TypeError(f"Power({self.manifold!r}, …) needs a manifold such as ms.manifolds.Sphere(3)")
         size("Power", n=self.n)
+        try:
+            numbers = np.unique(np.asarray(self.fixed, dtype=np.intp)).tolist() if len(self.fixed) else []
+        except (TypeError, ValueError, OverflowError):
+            numbers = [-1]
+        if numbers and not 0 <= numbers[0] <= numbers[-1] < self.n:
+            raise ValueError(f"Power(fixed={self.fixed!r}): fixed must be numbers of the {self.n} points, from 0")
+        object.__setattr__(self, "fixed", tuple(numbers))
 
     def __repr__(self) -> str:
-        return f"Power({self.manifold!r}, {self.n})"
+        fixed = f", fixed={list(self.fixed)}" if self.fixed else ""
+        return f"Power({self.manifold!r}, {self.n}{fixed})"
+
+    def _still(self, u: Point) -> Point:
+        """Return a vector that is zero at the fixed points."""
+        return self._set(u, tree_map(np.zeros_like, u)) if self.fixed else u
+
+    def _kept(self, x: Point, y: Point) -> Point:
+        """Return the points `y` with the fixed ones of `x`."""
+        return self._set(y, x) if self.fixed else y
+
+    def _set(self, y: Point, x: Point) -> Point:
+        sizes, numbers = iter(leaf_shapes(self.shape)), list(self.fixed)
+
+        def at(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+            k = len(next(sizes))
+            a = a.copy()
+            a[(..., numbers, *[slice(None)] * (k - 1))] = b[(..., numbers, *[slice(None)] * (k - 1))]
+            return a
+
+        return tree_map(at, y, x)
 
     @property
     def dim(self) -> int:
-        return self.n * self.manifold.dim
+        return (self.n - len(self.fixed)) * self.manifold.dim
 
     @property
     def shape(self) -> tuple[Any, ...]:
@@ -99,7 +134,7 @@ class Power(Manifold[Point]):
     @property
     def frame(self) -> Manifold[Point] | None:
         frame = self.manifold.frame
-        return None if frame is None else Power(frame, self.n)
+        return None if frame is None else Power(frame, self.n, self.fixed)
 
     def to_frame(self, x: Point, u: Point) -> Point:
         return self.manifold.to_frame(x, u)
@@ -108,29 +143,32 @@ class Power(Manifold[Point]):
         return self.manifold.from_frame(x, c)
 
     def euclidean_gradient(self, x: Point, u: Point) -> Point:
-        return self.manifold.euclidean_gradient(x, u)
+        return self._still(self.manifold.euclidean_gradient(x, u))
 
     def displacement(self, x: Point, y: Point) -> Point:
-        return self.manifold.displacement(x, y)
+        return self._still(self.manifold.displacement(x, y))
 
     def project(self, x: Point, u: Point) -> Point:
-        return self.manifold.project(x, u)
+        return self._still(self.manifold.project(x, u))
 
     def inner(self, x: Point, u: Point, v: Point) -> Any:
         return number(np.sum(self.manifold.inner(x, u, v), axis=-1))
 
     def gradient(self, x: Point, egrad: Point) -> Point:
-        return self.manifold.gradient(x, egrad)
+        return self._still(self.manifold.gradient(x, egrad))
 
     @property
     def hessian(self) -> Callable[..., Any] | None:  # type: ignore[override]
-        return self.manifold.hessian
+        product = self.manifold.hessian
+        if product is None or not self.fixed:
+            return product
+        return lambda x, egrad, ehess, u: self._still(product(x, egrad, ehess, u))
 
     def retract(self, x: Point, u: Point, kind: str | None = None) -> Point:
-        return self.manifold.retract(x, u, kind)
+        return self._kept(x, self.manifold.retract(x, u, kind))
 
     def transport(self, x: Point, y: Point, u: Point) -> Point:
-        return self.manifold.transport(x, y, u)
+        return self._still(self.manifold.transport(x, y, u))
 
     @property
     def typical_distance(self) -> float | None:  # type: ignore[override]
@@ -139,11 +177,13 @@ class Power(Manifold[Point]):
 
     @property
     def exp(self) -> Callable[..., Any] | None:  # type: ignore[override]
-        return self.manifold.exp
+        exp = self.manifold.exp
+        return exp if exp is None or not self.fixed else lambda x, u: self._kept(x, exp(x, u))
 
     @property
     def log(self) -> Callable[..., Any] | None:  # type: ignore[override]
-        return self.manifold.log
+        log = self.manifold.log
+        return log if log is None or not self.fixed else lambda x, y: self._still(log(x, y))
 
     @property
     def parallel_transport(self) -> Callable[..., Any] | None:  # type: ignore[override]
@@ -159,13 +199,32 @@ class Power(Manifold[Point]):
         return None if dist is None else lambda x, y: number(np.linalg.norm(dist(x, y), axis=-1))
 
     def nearest(self, x: Point) -> Point:
-        return self.manifold.nearest(x)
+        nearest = self.manifold.nearest(x)
+        if not self.fixed:
+            return nearest
+        # as a frozen factor: a fixed point keeps its bits unless it is off the manifold
+        on = np.asarray(self.manifold.feasibility(x)) <= max(ON, 100 * float(np.finfo(dtype_of(x)).eps))
+        on &= np.isin(np.arange(self.n), self.fixed)
+        return tree_map(lambda a, b: np.where(on.reshape(*on.shape, *[1] * (a.ndim - on.ndim)), a, b), x, nearest)
 
     def feasibility(self, x: Point) -> Any:
         return number(np.max(self.manifold.feasibility(x), axis=-1))
 
     def free(self, x: Point, egrad: Point) -> Any:
         return self.manifold.free(x, egrad)
+
+    def basis(self, x: Point) -> np.ndarray:
+        each = self.manifold.basis(x)
+        moving = [k for k in range(self.n) if k not in self.fixed]
+        d, sizes = self.manifold.dim, [math.prod(shape) for shape in leaf_shapes(self.manifold.shape)]
+        whole = np.zeros((*each.shape[:-3], self.n * sum(sizes), len(moving) * d))
+        first = own = 0
+        for a in sizes:  # the arrays of a tuple follow each other, each with all points
+            for c, k in enumerate(moving):
+                rows = slice(first + k * a, first + (k + 1) * a)
+                whole[..., rows, c * d : (c + 1) * d] = each[..., k, own : own + a, :]
+            first, own = first + self.n * a, own + a
+        return whole
 
     def scale(self, x: Point) -> Any:
         scales = self.manifold.scale(x)
@@ -182,7 +241,7 @@ class Power(Manifold[Point]):
         return tree_map(lambda *parts: np.stack(parts), *points)
 
     def random_tangent(self, x: Point, rng: np.random.Generator) -> Point:
-        return self.manifold.random_tangent(x, rng)
+        return self._still(self.manifold.random_tangent(x, rng))
 
     def to_component(self, x: Point, i: int) -> Point:
         known_component(self, i)
@@ -200,7 +259,8 @@ class Power(Manifold[Point]):
         return tree_map(lambda _: next(chosen), x)
 
     def descent_curve(self, x: Point, egrad: Point) -> Callable[[Any], Point]:
-        return self.manifold.descent_curve(x, egrad)
+        curve = self.manifold.descent_curve(x, egrad)
+        return (lambda step: self._kept(x, curve(step))) if self.fixed else curve
 
 
 def number(values: Any) -> Any:

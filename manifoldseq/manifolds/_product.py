@@ -20,6 +20,18 @@ from ._euclidean import Euclidean
 from ._special_orthogonal import SpecialOrthogonal
 from ._stiefel import Orthogonal, Stiefel
 
+
+def block_diagonal(blocks: Sequence[np.ndarray]) -> np.ndarray:
+    """Return matrices (…, a, d) as the diagonal blocks of larger ones."""
+    lead = blocks[0].shape[:-2]
+    whole = np.zeros((*lead, sum(b.shape[-2] for b in blocks), sum(b.shape[-1] for b in blocks)))
+    r = c = 0
+    for b in blocks:
+        whole[..., r : r + b.shape[-2], c : c + b.shape[-1]] = b
+        r, c = r + b.shape[-2], c + b.shape[-1]
+    return whole
+
+
 A = TypeVar("A", bound=Tree)
 B = TypeVar("B", bound=Tree)
 C = TypeVar("C", bound=Tree)
@@ -126,6 +138,10 @@ class Factored(Manifold[Point]):
             return joined([f.retract(a, b) for f, a, b in steps])
         self._kind(kind)
         return joined([f.retract(a, b, kind if kind in f.retractions else None) for f, a, b in steps])
+
+    def basis(self, x: Point) -> np.ndarray:
+        bases = [factor.basis(part) for factor, part in zip(self.factors, x, strict=True)]
+        return block_diagonal(bases)
 
     def transport(self, x: Point, y: Point, u: Point) -> Point:
         return joined([f.transport(a, b, c) for f, a, b, c in zip(self.factors, x, y, u, strict=True)])

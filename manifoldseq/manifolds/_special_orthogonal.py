@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -10,6 +11,15 @@ import numpy as np
 from ..linalg import orthonormality, qr_retraction
 from ._base import size
 from ._stiefel import Orthogonal, _OrthonormalColumns
+
+
+@functools.cache
+def _skew_units(n: int) -> np.ndarray:
+    """Return an orthonormal basis (d, n, n) of skew-symmetric matrices, for n = 3 in the order of rotation vectors."""
+    i, j = (np.array([1, 2, 0]), np.array([2, 0, 1])) if n == 3 else np.triu_indices(n, 1)
+    units, k = np.zeros((len(i), n, n)), np.arange(len(i))
+    units[k, i, j], units[k, j, i] = -(0.5**0.5), 0.5**0.5
+    return units
 
 
 @dataclass(frozen=True)
@@ -45,6 +55,11 @@ class SpecialOrthogonal(_OrthonormalColumns):
     @property
     def shape(self) -> tuple[int, int]:
         return self.n, self.n
+
+    def basis(self, x: np.ndarray) -> np.ndarray:
+        """Return ``X Eₖ / √2`` with skew-symmetric units Eₖ, for n = 3 the cross products with unit vectors."""
+        B = np.einsum("...ab,dbc->...acd", x.astype(float, copy=False), _skew_units(self.n))
+        return B.reshape(*x.shape[:-2], self.n * self.n, -1)
 
     def nearest(self, x: np.ndarray) -> np.ndarray:
         # W diag(1, …, 1, det(W Vᵀ)) Vᵀ: of all rotations the nearest, at the cost of the least singular value (Kabsch)

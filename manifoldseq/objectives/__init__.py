@@ -1,21 +1,29 @@
 """Objectives: functions to minimize, their derivatives, and sums over data."""
 
 from ._additive import Additive, BlockUpdate, Sums
+from ._constraint import Constraint, constraint
 from ._counted import Counter
 from ._memo import last_point
 from ._objective import FiniteTerms, Objective, finite_sum, objective
+from ._residuals import LeastSquares, Residuals, least_squares, residuals
 from ._sharded import sharded
 
 __all__ = [
     "Additive",
     "BlockUpdate",
+    "Constraint",
     "Counter",
     "FiniteTerms",
+    "LeastSquares",
     "Objective",
+    "Residuals",
     "Sums",
+    "constraint",
     "finite_sum",
     "last_point",
+    "least_squares",
     "objective",
+    "residuals",
     "sharded",
 ]
 

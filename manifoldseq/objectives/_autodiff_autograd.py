@@ -6,6 +6,8 @@ from collections.abc import Callable
 from importlib import import_module
 from typing import Any
 
+import numpy as np
+
 from .._result import Tree
 from ..linalg import leaves
 from ._cost import Differentiated, NotANumber, like, number
@@ -21,6 +23,10 @@ class ByAutograd(Differentiated):
     )
 
     def value(self, rest: tuple[Any, ...], x: Tree) -> float:
+        return number(self.returned_value(rest, x))
+
+    def returned_value(self, rest: tuple[Any, ...], x: Tree) -> Any:
+        """Return what the function returns, which may be anything of this library."""
         try:
             value = self.cost(x, *rest)
         except (TypeError, ValueError, AttributeError, RuntimeError) as error:
@@ -28,7 +34,7 @@ class ByAutograd(Differentiated):
                 raise self.written_with(library) from error
             raise
         self.check_library(value)
-        return number(value)
+        return value
 
     def value_and_gradient(self, rest: tuple[Any, ...], x: Tree) -> tuple[float, Tree]:
         autograd: Any = import_module("autograd")
@@ -66,8 +72,41 @@ class ByAutograd(Differentiated):
         except (TypeError, ValueError, AttributeError, RuntimeError) as error:
             if library := self.other_library(error):
                 raise self.written_with(library) from error
-            self.value(rest, x)  # the error of the cost itself, or of what it is written with, if there is one
+            self.returned_value(rest, x)  # the error of the cost itself, or of what it is written with, if there is one
             raise self.explained(error) from error
+
+
+class ArrayByAutograd(ByAutograd):
+    """Derivatives of a function written with ``autograd.numpy`` that returns an array."""
+
+    what = "constraint"
+
+    def array(self, x: Tree) -> Any:
+        return self.returned_value((), x)
+
+    def linearize(self, x: Tree) -> tuple[Any, Callable[[np.ndarray], Tree]]:
+        """Return the value and the function that pulls weights of its shape back to the point."""
+        value, pull = self._pair(x)
+        return value, lambda w: like(pull(np.asarray(w, dtype=float)), x)
+
+    def jacobian_product(self, x: Tree, u: Tree) -> np.ndarray:
+        """Return the derivative of the value along a vector: the pull-back is linear, so its own pull-back is that."""
+        value, pull = self._pair(x)
+        along, _ = import_module("autograd").make_vjp(pull)(np.zeros(np.shape(value)))
+        return np.asarray(along(u), dtype=float)
+
+    def weighted_hessian_product(self, x: Tree, w: np.ndarray, u: Tree) -> Tree:
+        total = ByAutograd(lambda y: import_module("autograd.numpy").sum(w * self.cost(y)))
+        return total.hessian_product((), x, u)
+
+    def _pair(self, x: Tree) -> tuple[Any, Callable[[Any], Any]]:
+        pull, value = self._followed(import_module("autograd").make_vjp(self._array), x)
+        return value, pull
+
+    def _array(self, x: Tree) -> Any:
+        value = self.cost(x)
+        self.check_library(import_module("autograd.tracer").getval(value))
+        return value
 
 
 def _boxed_leaves(tree: Any) -> list[Any]:

@@ -50,6 +50,7 @@ class Differentiated(ABC):
 
     library: ClassVar[str]
     advice: ClassVar[str]
+    what: ClassVar[str] = "cost"
 
     def __init__(self, cost: Callable[..., Any], device: str | None = None, dtype: str | None = None) -> None:
         self.cost, self.device, self.dtype = cost, device, dtype
@@ -74,7 +75,7 @@ class Differentiated(ABC):
         """Return the exception for a cost that the library cannot follow."""
         name = getattr(self.cost, "__name__", "function")
         first = str(cause).strip().split("\n", 1)[0]
-        return TypeError(f"the cost {name} could not be differentiated by {self.advice.format(cause=first)}")
+        return TypeError(f"the {self.what} {name} could not be differentiated by {self.advice.format(cause=first)}")
 
     def check_library(self, value: Any) -> None:
         """Raise if what a cost returned is an array of another library than that of the derivatives."""
@@ -94,13 +95,14 @@ class Differentiated(ABC):
         """Return the exception for a cost that is written with another library."""
         name = getattr(self.cost, "__name__", "function")
         return TypeError(
-            f"the cost {name} is written with {library}, and its derivatives would be those of {self.library}: pass "
-            f'manifoldseq.objective({name}, backend="{library}"), or give its gradient'
+            f"the {self.what} {name} is written with {library}, and its derivatives would be those of {self.library}: "
+            f'pass manifoldseq.objective({name}, backend="{library}"), or give its gradient'
         )
 
     def returned(self, what: str, shape: tuple[int, ...] = ()) -> NotANumber:
         """Return the exception for a cost that returns no real number."""
-        return NotANumber(f"the cost {getattr(self.cost, '__name__', 'function')}", what, shape)
+        name = getattr(self.cost, "__name__", "function")
+        return NotANumber(f"the {self.what} {name}", what, shape)
 
 
 def like(gradient: Tree, x: Tree) -> Tree:

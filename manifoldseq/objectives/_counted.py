@@ -59,11 +59,15 @@ class Counter:
             pair = fused(freeze(x))  # type: ignore[misc]
             if not isinstance(pair, _SEVERAL) or len(pair) != 2:
                 raise TypeError(f"value_and_gradient returned {type(pair).__name__}: it must return (value, gradient)")
-            return number(pair[0]), _like(pair[1], x, "gradient")
+            return number(pair[0]), checked_like(pair[1], x, "gradient")
 
         def hessian_product(x: Tree, u: Tree) -> Tree:
             self.nhev += share
-            return _like(objective.hessian_product(freeze(x), u), x, "Hessian product")  # type: ignore[misc]
+            return checked_like(objective.hessian_product(freeze(x), u), x, "Hessian product")  # type: ignore[misc]
+
+        def linearized() -> None:
+            self.nfev += share
+            self.njev += share
 
         terms = objective.terms
         return with_parts(
@@ -74,6 +78,7 @@ class Counter:
             terms=FiniteTerms(terms.n, lambda i: self.wrap(terms.batch(i), share * len(i) / terms.n))
             if terms
             else None,
+            residuals=objective.residuals and with_parts(objective.residuals, on_linearized=linearized),
         )
 
 
@@ -88,10 +93,10 @@ def batched_pair(batched: Any, points: Tree, which: np.ndarray) -> tuple[np.ndar
             f"batched returned values of shape {values.shape} and dtype {values.dtype}: "
             f"it must return {which.size} real numbers for {which.size} points"
         )
-    return np.array(values, dtype=float), _like(pair[1], points, "gradient of batched")
+    return np.array(values, dtype=float), checked_like(pair[1], points, "gradient of batched")
 
 
-def _like(gradient: Any, x: Tree, what: str, where: str = "") -> Tree:
+def checked_like(gradient: Any, x: Tree, what: str, where: str = "") -> Tree:
     """Return the gradient in the structure and dtype of the point, or raise an error that says where it differs."""
     if isinstance(x, tuple):
         if not isinstance(gradient, _SEVERAL) or len(gradient) != len(x):
@@ -101,7 +106,7 @@ def _like(gradient: Any, x: Tree, what: str, where: str = "") -> Tree:
             [
                 g.copy()
                 if type(g) is type(part) is np.ndarray and g.shape == part.shape and g.dtype == part.dtype
-                else _like(g, part, what, f"{where}, factor {k}")
+                else checked_like(g, part, what, f"{where}, factor {k}")
                 for k, (g, part) in enumerate(zip(gradient, x, strict=True))
             ]
         )

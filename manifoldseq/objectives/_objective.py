@@ -67,11 +67,14 @@ class Objective:
         Of a registered model whose data enter through sums over blocks of rows: what expectation maximization needs.
     parts : mapping of str to callable
         Further abilities, ``part(point)``, that a solver asks for by name and that the engine itself does not know.
+    residuals : optional
+        Of :func:`least_squares`: the residual blocks, which a :class:`Problem` puts on its manifold.
 
     Notes
     -----
     Objectives add and scale: ``data_term + 0.1 * penalty``. A sum keeps ``terms`` (the side without them is added to
-    each batch) and drops ``updates``, ``additive`` and ``parts``. Points handed to an objective are read-only.
+    each batch) and drops ``updates``, ``additive``, ``parts`` and ``residuals``. Points handed to an objective are
+    read-only.
 
     Examples
     --------
@@ -91,6 +94,7 @@ class Objective:
     riemannian: bool = False
     additive: Additive | None = None
     parts: Mapping[str, Callable[..., Any]] = field(default_factory=dict)
+    residuals: Any = None
 
     def __post_init__(self) -> None:
         if not callable(self.value):
@@ -109,6 +113,7 @@ class Objective:
             "mini-batches": self.terms,
             "closed-form updates": self.updates,
             "batches of problems": self.batched,
+            "residuals": self.residuals,
         }
         named = [name for name, ability in abilities.items() if ability]
         kind = " (Riemannian)" if self.riemannian else ""

@@ -25,6 +25,7 @@ from ._hessian import first_step, hessian_product
 from ._iterates import Iterate, evaluate, inner_product
 from ._lbfgs import LBFGS
 from ._line_search import LineSearch
+from ._lm import LM
 from ._online_em import FORGETTING, OnlineEM, learned
 from ._pgd import PGD
 from ._pymanopt import Pymanopt
@@ -44,6 +45,7 @@ __all__ = [
     "FORGETTING",
     "GD",
     "LBFGS",
+    "LM",
     "PGD",
     "SGD",
     "TR",

@@ -6,9 +6,11 @@ import dataclasses
 import math
 from collections.abc import Iterable
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any, ClassVar
 
 import numpy as np
+import scipy.sparse as sp
 from scipy.optimize import lsq_linear
 
 from .._checks import check_number, check_optional, check_positive
@@ -16,8 +18,10 @@ from .._problem import Problem
 from .._result import FEASIBLE, Evaluations, Measures, Point, Status, Tree
 from .._stopping import LAST, GradientNorm, Look, MaxIterations, RunSoFar, StoppingRule
 from ..hooks import get_solver
-from ..linalg import dtype_of, flatten, leaves, tree_map
-from ..objectives import Objective
+from ..linalg import dtype_of, flatten, leaves, norm, tree_map
+from ..objectives import Constraint, Objective
+from ..objectives._constraint import Pullback, checked, constraint_of
+from ..objectives._counted import checked_like
 from ._around import UNUSUAL
 from ._base import Solver
 from ._iterates import Iterate, State, evaluate
@@ -34,6 +38,10 @@ AWAY = 1e4
 
 NEARLY = 1e-3
 """A start that violates the constraints by less takes multipliers from its gradients."""
+
+
+MOST_ROWS = 200
+"""The gradients of so many entries of the constraints may be computed one by one; each costs one pull-back."""
 
 
 @dataclass(frozen=True)
@@ -123,17 +131,14 @@ class AugmentedLagrangian(Solver):
 
     def init(self, problem: Problem[Point], point: Point) -> tuple[State, Measures]:
         """Return the first state of the inner solver, on the first augmented Lagrangian."""
-        count = len(problem.equalities) + len(problem.inequalities)
-        penalized = _Penalized(problem, np.zeros(count), 1.0, np.ones(count))
+        penalized = _Penalized(problem, None, 1.0, None)
         for need in self._inner.needs:
             if not getattr(penalized.objective, need, None):
                 raise ValueError(
                     f"the inner solver {type(self._inner).__name__} needs {need}, which an augmented Lagrangian of "
                     "this problem lacks: choose another inner_solver"
                 )
-        at = penalized.parts(point)
-        penalized.units = _units(at)
-        at = penalized.parts(point)
+        at = penalized.begin(point)
         violation = penalized.violation(at.c)
         if self.penalty is None:
             # objective and penalty of the same size at the start (Birgin and Martínez 2014)
@@ -148,16 +153,16 @@ class AugmentedLagrangian(Solver):
         return self._outcome(penalized, inner, measures, run)
 
     def confirm(self, problem: Problem, state: State, recent: tuple[Measures, ...], look: Look) -> Measures:
-        penalized = _Penalized(problem, state["used"], state["penalty"], state["units"]).problem
+        penalized = _Penalized.of(problem, state).problem
         return self._inner.confirm(penalized, state["inner"], recent, look)
 
     def unclaimed_slope(self, problem: Problem, state: State, now: Measures) -> float:
-        penalized = _Penalized(problem, state["used"], state["penalty"], state["units"]).problem
+        penalized = _Penalized.of(problem, state).problem
         return self._inner.unclaimed_slope(penalized, state["inner"], now)
 
     def step(self, problem: Problem, state: State) -> tuple[State, Measures]:
         """Update the multipliers if the last inner step ended an inner run, and take an inner step."""
-        penalized = _Penalized(problem, state["used"], state["penalty"], state["units"])
+        penalized = _Penalized.of(problem, state)
         inner, run = state["inner"], {key: state[key] for key in _RUN}
         infeasible = False
         if state["ended"] is not None:
@@ -263,7 +268,7 @@ class AugmentedLagrangian(Solver):
         if measures.status is Status.NO_DECREASE and run["count"] == 1:
             ended = "final"
         violation = penalized.largest(at.c)
-        n = len(penalized.original.equalities)
+        n = at.n
         state = {
             **run,
             "x": inner["x"],
@@ -305,52 +310,116 @@ def _begun(x: Any, at: _Parts, penalized: _Penalized, first: Measures) -> State:
 class _Parts:
     """The objective and the constraints at one point; of the gradients, the Euclidean ones.
 
-    The constraints `c` are multiplied by their units, their gradients `slopes` are not.
+    The entries `c` of all constraints are multiplied by their units, the pull-backs of the blocks are not. `cuts` and
+    `shapes` are those of the blocks; the first `n` entries are equalities.
     """
 
     x: Tree
     fun: float
     c: np.ndarray
     egrad: Tree
-    slopes: tuple[Tree, ...]
+    pulls: tuple[Pullback, ...]
+    cuts: tuple[slice, ...]
+    shapes: tuple[tuple[int, ...], ...]
+    n: int
     units: np.ndarray
+
+    def add(self, tree: Point, weights: np.ndarray) -> Point:
+        """Return ``tree + Σ weightₖ grad cₖ``: one pull-back for each block with a weight that is not zero."""
+        for cut, pull in zip(self.cuts, self.pulls, strict=True):
+            if weights[cut].any():
+                tree = tree_map(np.add, tree, pull(weights[cut]))
+        return tree
 
 
 class _Penalized:
     """The augmented Lagrangian of a problem; it remembers the points of one step, whose parts are asked for again."""
 
-    def __init__(self, problem: Problem, multipliers: np.ndarray, penalty: float, units: np.ndarray) -> None:
-        self.original, self.multipliers, self.penalty, self.units = problem, multipliers, penalty, units
-        self.all = (*problem.equalities, *problem.inequalities)
+    def __init__(
+        self, problem: Problem, multipliers: np.ndarray | None, penalty: float, units: np.ndarray | None
+    ) -> None:
+        self.original, self.penalty = problem, penalty
+        self.names = [f"equality {k}" for k in range(len(problem.equalities))]
+        self.names += [f"inequality {k}" for k in range(len(problem.inequalities))]
+        self.all: list[Constraint] = []
+        for name, each in zip(self.names, (*problem.equalities, *problem.inequalities), strict=True):
+            try:
+                self.all.append(constraint_of(each))
+            except ValueError as error:
+                raise ValueError(f"{name} {error}") from None
+        self._multipliers, self._units, self.n = multipliers, units, 0
         self._seen: list[_Parts] = []
-        lacking = [k for k, each in enumerate(self.all) if each.value_and_gradient is None]
-        if lacking:
-            n = len(problem.equalities)
-            named = f"equality {lacking[0]}" if lacking[0] < n else f"inequality {lacking[0] - n}"
-            raise ValueError(f"{named} has no gradient: give it with ms.objective(…)")
-        twice = all(each.hessian_product for each in (problem.objective, *self.all))
+        twice = problem.objective.hessian_product and all(c.hessian_product and c.jacobian_product for c in self.all)
         self.objective = Objective(
             lambda x: self.value_and_gradient(x)[0], self.value_and_gradient, self.hessian_product if twice else None
         )
         self.problem = dataclasses.replace(problem, objective=self.objective, equalities=(), inequalities=())
+
+    @classmethod
+    def of(cls, problem: Problem, state: State) -> _Penalized:
+        """Return the augmented Lagrangian of a state of the solver."""
+        penalized = cls(problem, state["used"], state["penalty"], state["units"])
+        penalized.n = state["multipliers"]["equalities"].size
+        return penalized
+
+    @property
+    def multipliers(self) -> np.ndarray:
+        assert self._multipliers is not None
+        return self._multipliers
+
+    @multipliers.setter
+    def multipliers(self, multipliers: np.ndarray) -> None:
+        self._multipliers = multipliers
+
+    @property
+    def units(self) -> np.ndarray:
+        assert self._units is not None
+        return self._units
+
+    def begin(self, x: Point) -> _Parts:
+        """Return the parts at the start, which tells the number of entries and their units; multipliers are zero."""
+        plain = self._evaluated(x)
+        self._multipliers, self._units = np.zeros(plain.c.size), _units(plain, self.all)
+        return self.parts(x)
 
     def parts(self, x: Point) -> _Parts:
         """Return the parts at a point, evaluated once."""
         for seen in self._seen:
             if seen.x is x and seen.units is self.units:
                 return seen
-        fun, egrad = self.original.objective.value_and_gradient(x)  # type: ignore[misc]
-        pairs = [each.value_and_gradient(x) for each in self.all]  # type: ignore[misc]
-        c = self.units * np.array([value for value, _ in pairs])
-        at = _Parts(x, fun, c, egrad, tuple([slope for _, slope in pairs]), self.units)
+        at = self._evaluated(x)
         self._seen = [at, *self._seen[:3]]
         return at
+
+    def _evaluated(self, x: Point) -> _Parts:
+        fun, egrad = self.original.objective.value_and_gradient(x)  # type: ignore[misc]
+        pairs = [checked(name, each, x) for name, each in zip(self.names, self.all, strict=True)]
+        stops = np.cumsum([0, *[value.size for value, _ in pairs]])
+        cuts = tuple([slice(int(a), int(b)) for a, b in pairwise(stops)])
+        values = np.concatenate([value.ravel() for value, _ in pairs]) if pairs else np.zeros(0)
+        self.n = int(stops[len(self.original.equalities)])
+        units = np.ones(values.size) if self._units is None else self._units
+        if units.size != values.size:
+            raise ValueError(
+                f"the constraints of the problem returned {values.size} entries, and {units.size} at the start: their "
+                "number must not depend on the point"
+            )
+        return _Parts(
+            x,
+            fun,
+            units * values,
+            egrad,
+            tuple([pull for _, pull in pairs]),
+            cuts,
+            tuple([value.shape for value, _ in pairs]),
+            self.n,
+            units,
+        )
 
     def weights(self, c: np.ndarray) -> np.ndarray:
         """Return the multipliers at which the gradient of the Lagrangian is that of the augmented one."""
         weights = self.multipliers + self.penalty * c
-        n = len(self.original.equalities)
-        weights[n:] = np.maximum(weights[n:], 0.0)
+        weights[self.n :] = np.maximum(weights[self.n :], 0.0)
         return weights
 
     def violation(self, c: np.ndarray) -> np.ndarray:
@@ -359,8 +428,7 @@ class _Penalized:
 
     def violated(self, c: np.ndarray) -> np.ndarray:
         """Return h and max(0, g)."""
-        n = len(self.original.equalities)
-        return np.concatenate([c[:n], np.maximum(c[n:], 0.0)])
+        return np.concatenate([c[: self.n], np.maximum(c[self.n :], 0.0)])
 
     def largest(self, c: np.ndarray) -> float:
         """Return the largest violation, of the constraints as the user wrote them."""
@@ -368,20 +436,24 @@ class _Penalized:
 
     def complementarity(self, c: np.ndarray, multipliers: np.ndarray) -> np.ndarray:
         """Return min(−g, μ) of the inequalities that hold, and zero of the others."""
-        n = len(self.original.equalities)
-        return np.minimum(np.maximum(-c[n:], 0.0), multipliers[n:])
+        return np.minimum(np.maximum(-c[self.n :], 0.0), multipliers[self.n :])
 
-    def riemannian(self, x: Any, which: Iterable[int]) -> list[np.ndarray]:
-        """Return the Riemannian gradients of some constraints, flat, in their units."""
-        at, gradient = self.parts(x), self.original.manifold.gradient
-        return [self.units[k] * flatten(gradient(x, at.slopes[k])).astype(float) for k in which]
+    def riemannian(self, x: Any, weights: np.ndarray) -> np.ndarray:
+        """Return the Riemannian gradient of the weighted sum of the constraints in their units, flat, in float64."""
+        at = self.parts(x)
+        total = at.add(tree_map(np.zeros_like, at.egrad), weights * self.units)
+        return flatten(self.original.manifold.gradient(x, total)).astype(float)
+
+    def rows(self, x: Any, which: Iterable[int]) -> list[np.ndarray]:
+        """Return the Riemannian gradients of some entries, flat, in their units: one pull-back each."""
+        return [self.riemannian(x, np.eye(1, self.units.size, int(k))[0]) for k in which]
 
     def squared(self, x: Tree) -> tuple[float, Tree]:
         """Return ½‖h‖² + ½‖max(0, g)‖² and its Euclidean gradient."""
         at = self.parts(x)
         violated = self.violated(at.c)
         zero = tree_map(np.zeros_like, at.egrad)
-        return 0.5 * float(violated @ violated), _combined(zero, violated * self.units, at.slopes)
+        return 0.5 * float(violated @ violated), at.add(zero, violated * self.units)
 
     def caught(self, x: Point) -> bool:
         """Return whether ½‖h‖² + ½‖max(0, g)‖² is stationary: no way leads to smaller violations near here.
@@ -393,11 +465,15 @@ class _Penalized:
         violated = self.violated(at.c)
         if not self.largest(at.c) > FEASIBLE:
             return False
-        slopes = self.riemannian(x, range(at.c.size))
         # the gradient Σ cₖ grad cₖ of half the squared violation, compared with the gradients of single constraints
-        total = sum((v * slope for v, slope in zip(violated, slopes, strict=True)), np.zeros(1))
-        steepest = float(np.sqrt(sum(np.vdot(s, s) for s, v in zip(slopes, violated, strict=True) if v)))
-        size, slope = float(np.linalg.norm(violated)), float(np.linalg.norm(total))
+        size, slope = float(np.linalg.norm(violated)), float(np.linalg.norm(self.riemannian(x, violated)))
+        active = np.flatnonzero(violated)
+        if active.size <= MOST_ROWS:
+            steepest = float(np.sqrt(sum(np.vdot(row, row) for row in self.rows(x, active))))
+        else:
+            # E |Σ ±grad cₖ|² over random signs is the sum of the squares
+            signs = np.random.default_rng(0).choice([-1.0, 1.0], (3, at.c.size)) * (violated != 0)
+            steepest = float(np.sqrt(np.mean([np.sum(self.riemannian(x, row) ** 2) for row in signs])))
         return slope <= STATIONARY * size * steepest or slope * float(manifold.scale(x)) <= STATIONARY * size * size
 
     def value_and_gradient(self, x: Tree) -> tuple[float, Tree]:
@@ -405,54 +481,62 @@ class _Penalized:
         weights = self.weights(at.c)
         # (|λ + ρc|² − |λ|²)/2ρ, of inequalities with max(0, ·); its gradient is Σ weightₖ grad cₖ
         added = (float(weights @ weights) - float(self.multipliers @ self.multipliers)) / (2 * self.penalty)
-        return at.fun + added, _combined(at.egrad, weights * self.units, at.slopes)
+        return at.fun + added, at.add(at.egrad, weights * self.units)
 
     def hessian_product(self, x: Tree, u: Tree) -> Tree:
         at = self.parts(x)
         weights = self.weights(at.c)
-        n = len(self.original.equalities)
-        active = (weights > 0) | (np.arange(weights.size) < n)
+        active = (weights > 0) | (np.arange(weights.size) < self.n)
         total, scaled = self.original.objective.hessian_product(x, u), weights * self.units  # type: ignore[misc]
         # H u + Σ weightₖ Hₖ u + ρ Σ ⟨grad cₖ, u⟩ grad cₖ, the last of active constraints
-        bent = tuple([each.hessian_product(x, u) if w else u for each, w in zip(self.all, weights, strict=True)])  # type: ignore[misc]
-        squared = self.penalty * self.units**2 * active
-        along = [w * _dot(slope, u) if w else 0.0 for slope, w in zip(at.slopes, squared, strict=True)]
-        return _combined(_combined(total, scaled, bent), along, at.slopes)
+        along = np.zeros(weights.size)
+        for cut, shape, each in zip(at.cuts, at.shapes, self.all, strict=True):
+            if active[cut].any():
+                if scaled[cut].any():
+                    w = scaled[cut].reshape(shape)
+                    total = tree_map(np.add, total, checked_like(each.hessian_product(x, w, u), x, "Hessian product"))  # type: ignore[misc]
+                along[cut] = np.ravel(each.jacobian_product(x, u))  # type: ignore[misc]
+        return at.add(total, self.penalty * self.units**2 * active * along)
 
 
-def _combined(tree: Point, weights: Any, trees: tuple[Point, ...]) -> Point:
-    for w, other in zip(weights, trees, strict=True):
-        if w:
-            tree = tree_map(lambda a, b, w=w: a + a.dtype.type(w) * b, tree, other)
-    return tree
+def _units(at: _Parts, constraints: list[Constraint]) -> np.ndarray:
+    """Return the power of two that each entry is multiplied by: 1 unless its gradient at the start is far from 1.
 
-
-def _dot(u: Point, v: Point) -> float:
-    return sum(float(np.sum(np.multiply(a, b, dtype=float))) for a, b in zip(leaves(u), leaves(v), strict=True))
-
-
-def _units(at: _Parts) -> np.ndarray:
-    """Return the power of two that each constraint is multiplied by: 1 unless its gradient at the start is far from 1.
-
-    One penalty serves all constraints, so that their sizes should not differ much (Birgin and Martínez 2014).
+    One penalty serves all constraints, so that their sizes should not differ much (Birgin and Martínez 2014). Blocks of
+    many entries whose Jacobian is not known as a matrix have one unit, from the root mean square of their gradients.
     """
-    sizes = [max(float(np.max(np.abs(leaf), initial=0.0)) for leaf in leaves(slope)) for slope in at.slopes]
-    sizes = np.array([size or abs(c) for size, c in zip(sizes, at.c, strict=True)])
+    sizes = np.zeros(at.c.size)
+    for cut, pull, each in zip(at.cuts, at.pulls, constraints, strict=True):
+        count = cut.stop - cut.start
+        if each.jacobian is not None:
+            largest = abs(each.jacobian).max(axis=1)
+            sizes[cut] = np.ravel(largest.toarray() if sp.issparse(largest) else largest)
+        elif count <= MOST_ROWS:
+            rows = [leaves(pull(np.eye(1, count, k)[0])) for k in range(count)]
+            sizes[cut] = [max(float(np.max(np.abs(leaf), initial=0.0)) for leaf in row) for row in rows]
+        else:
+            # E |Σ ±grad cₖ|² over random signs is the sum of the squares
+            sizes[cut] = norm(pull(np.random.default_rng(0).choice([-1.0, 1.0], count))) / math.sqrt(count)
+    sizes = np.where(sizes == 0, np.abs(at.c), sizes)
     usual = (sizes >= 1 / UNUSUAL) & (sizes <= UNUSUAL) | (sizes == 0) | ~np.isfinite(sizes)
     return 2.0 ** -np.round(np.log2(np.where(usual, 1.0, sizes)))
 
 
 def _least_squares(penalized: _Penalized, x: Any) -> np.ndarray:
-    """Return the multipliers that make the gradient of the Lagrangian smallest; zero for inactive inequalities."""
+    """Return the multipliers that make the gradient of the Lagrangian smallest; zero for inactive inequalities.
+
+    They are all zero where so many entries are active that their gradients would cost more than the first inner run.
+    """
     problem, at = penalized.original, penalized.parts(x)
-    n = len(problem.equalities)
     # min over λ, μ ≥ 0 of ‖grad f + Σ λₖ grad cₖ‖: bounded least squares with one column per active constraint
-    held = np.flatnonzero((np.arange(at.c.size) < n) | (at.c >= -NEARLY))
+    held = np.flatnonzero((np.arange(at.c.size) < at.n) | (at.c >= -NEARLY))
     multipliers = np.zeros(at.c.size)
-    slopes = penalized.riemannian(x, held)
+    if not 0 < held.size <= MOST_ROWS:
+        return multipliers
+    slopes = penalized.rows(x, held)
     gradient = flatten(problem.manifold.gradient(x, at.egrad)).astype(float)
-    if slopes and np.isfinite(gradient).all() and np.isfinite(slopes).all():
-        low = np.where(held < n, -np.inf, 0.0)
+    if np.isfinite(gradient).all() and np.isfinite(slopes).all():
+        low = np.where(held < at.n, -np.inf, 0.0)
         multipliers[held] = lsq_linear(np.stack(slopes, axis=1), -gradient, (low, np.inf)).x
     return multipliers
 

@@ -16,6 +16,7 @@ def choose_solver(problem: Problem) -> str:
 
     * ``"augmented-lagrangian"`` with equalities or inequalities;
     * ``problem.solver``, the default of a registered model, where the objective has what it needs;
+    * ``"lm"`` where the objective is one of ``ms.least_squares`` and the manifold has no bounds;
     * ``"alternating"`` where the objective has closed-form updates and no gradient;
     * ``"bb"`` from 500,000 dimensions on;
     * ``"tr"`` where Hessian products are given and the manifold has a Hessian; not where they are differentiated
@@ -43,6 +44,8 @@ def choose_solver(problem: Problem) -> str:
         return "augmented-lagrangian"
     if problem.solver and all(getattr(f, need, None) for need in get_record(SolverSpec, problem.solver).needs):
         return problem.solver
+    if f.residuals is not None and not problem.manifold.bounded:
+        return "lm"
     if f.value_and_gradient is None and f.updates:
         return "alternating"
     if problem.manifold.dim >= LARGE:

@@ -113,6 +113,33 @@ def test_constraints_that_cannot_be_met_are_no_success(run: Run, tmp_path: Path)
     assert float(line.split()[-1]) >= 1, "the least violation of x·x + 1 = 0 is 1"
 
 
+def test_array_constraints_of_a_file(run: Run, tmp_path: Path) -> None:
+    (tmp_path / "nonnegative.py").write_text(
+        "import autograd.numpy as np\n"
+        "import manifoldseq as ms\n"
+        "a = np.array([1.0, -2.0, 1.0])\n"
+        "problem = ms.Problem(ms.manifolds.Sphere(3), lambda x: -x @ a, inequalities=lambda x: -x)\n"
+    )
+    assert run("solve", f"{tmp_path / 'nonnegative.py'}:problem", "-o", tmp_path / "run")[0] == 0
+    np.testing.assert_allclose(ms.load(tmp_path / "run").x, [0.5**0.5, 0.0, 0.5**0.5], atol=1e-5)
+
+
+def test_a_pose_graph_of_a_file(run: Run, tmp_path: Path) -> None:
+    (tmp_path / "square.g2o").write_text(
+        "VERTEX_SE2 3 0 0 0\nVERTEX_SE2 5 2 0 1\nVERTEX_SE2 8 1 2 3\n"
+        "EDGE_SE2 3 5 1 0 1.5707963267948966 9 0 0 9 0 9\nEDGE_SE2 5 8 1 0 1.5707963267948966 9 0 0 9 0 9\n"
+        "EDGE_SE2 3 8 1 1 3.141592653589793 9 0 0 9 0 9\nEDGE_SE2 3 8 7 7 0 9 0 0 9 0 9\n"
+    )
+    status, out, _ = run("solve", tmp_path / "square.g2o", "--set", "loss=gnc", "-o", tmp_path / "run")
+    assert status == 0 and "lm" in out
+    solved = ms.poses.read_g2o(tmp_path / "run" / "solution.g2o")
+    assert solved.ids.tolist() == [3, 5, 8]
+    np.testing.assert_allclose(solved.start[1], [[0, 0], [1, 0], [1, 1]], atol=0.02)  # the last edge is wrong
+    assert run("solve", tmp_path / "none.g2o")[0] != 0
+    assert run("solve", tmp_path / "square.g2o", "--set", "loss=l1", "-o", tmp_path / "wrong")[0] != 0
+    assert run("solve", "--config", tmp_path / "run" / "run.toml", "-o", tmp_path / "again")[0] == 0
+
+
 @pytest.mark.slow
 @needs("lds")
 def test_registered_model_and_its_repetition(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -334,7 +334,7 @@ CONSTANT = ms.objective(lambda x: 1.0, lambda x: 0 * x)
         (
             ms.objective(lambda x: x, lambda x: x),
             TypeError,
-            "inequality 1 of the problem returned ndarray .* but a constraint is one real number",
+            "inequality 1 of the problem returned ndarray .* but an Objective is one real number",
         ),
         (ms.objective(lambda x: None, lambda x: x), TypeError, "inequality 1 of the problem returned NoneType"),  # type: ignore[arg-type]
     ],

@@ -15,7 +15,8 @@ from manifoldseq.manifolds import BoundedDiagonal, CanonicalLDS, Euclidean, Froz
 from manifoldseq.objectives import BlockUpdate, FiniteTerms
 
 SOLVERS = [record.name for plugin, record in ms.hooks.records("solvers") if plugin.name == "manifoldseq"]
-SOLVERS = [name for name in SOLVERS if name not in ("em", "online-em")]  # of models: `PCAMovMF` freezes a factor
+SOLVERS = [name for name in SOLVERS if name not in ("em", "online-em", "lm")]
+# EM belongs to models (`PCAMovMF` freezes a factor), "lm" to residuals (tests/core/test_least_squares.py)
 
 
 def coupled() -> tuple[ms.Problem, Any]:

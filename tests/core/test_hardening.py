@@ -60,7 +60,7 @@ def test_constraints_are_never_ignored() -> None:
     constrained = ms.Problem(Euclidean(2), SQUARE.objective, equalities=(SQUARE.objective,))
     with pytest.raises(ValueError, match="LBFGS takes no constraints"):
         ms.minimize(constrained, solver="lbfgs")
-    with pytest.raises(TypeError, match="must be a tuple or list of functions"):
+    with pytest.raises(TypeError, match=r"must be a function, an Objective, an ms.constraint\(…\), scipy's"):
         ms.Problem(Euclidean(2), SQUARE.objective, equalities=[3])  # type: ignore[arg-type]
 
 

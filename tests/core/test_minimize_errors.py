@@ -250,14 +250,32 @@ def test_only_problems_are_minimized() -> None:
         ms.Problem(Euclidean(2), ms.objective(lambda x: 0.0), {"zero": np.zeros(2)})  # type: ignore[dict-item]
 
 
-@pytest.mark.parametrize("backend", ["autograd", "given"])
 @pytest.mark.parametrize(
-    ("returned", "words"),
+    ("returned", "backend", "words"),
     [
-        (lambda x: -x, r"of shape \(3,\), but a constraint is one real number: write one for each entry, \[lambda x, "),
-        (lambda x: (x[0], x[1]), r"of shape \(2,\), but a constraint is one .* for i in range\(2\)\]"),
-        (lambda x: "wide", "returned str 'wide', but a constraint is one real number$"),
-        (lambda x: None, "returned NoneType None, but a constraint is one real number$"),
+        (
+            lambda x: -x,
+            "given",
+            r"of shape \(3,\), but an Objective is one real number: give the function itself, or ms.con",
+        ),
+        (lambda x: (x[0], x[1]), "given", r"of shape \(2,\), but an Objective is one real number: give the function"),
+        (
+            lambda x: (x[0], x[1]),
+            "autograd",
+            "returned tuple of 2 entries, but a constraint is .*: join them with numpy.stack",
+        ),
+        (
+            lambda x: 1j * x,
+            "autograd",
+            "returned ndarray .*, but a constraint is a real number or an array of real numbers$",
+        ),
+        (lambda x: "wide", "given", "returned str 'wide', but an Objective is one real number$"),
+        (
+            lambda x: "wide",
+            "autograd",
+            "returned str 'wide', but a constraint is a real number or an array of real numbers$",
+        ),
+        (lambda x: None, "autograd", "returned NoneType None, but a constraint is a real number or an array of real n"),
     ],
 )
 def test_the_constraint_that_returns_no_number_is_named(
