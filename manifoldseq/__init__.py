@@ -29,13 +29,16 @@ if TYPE_CHECKING:
         storage,
         testing,
     )
+    from ._implicit import implicit_gradient
     from ._iterate import iterate
     from ._mean import frechet_mean
     from ._minimize import minimize
     from ._observers import Event, Progress, Recorder, map_observed
     from ._problem import Problem
-    from ._result import BatchResult, Evaluations, Measures, NotConverged, Result, Run, Status
+    from ._result import BatchResult, Evaluations, Measures, NotConverged, Result, Run, Status, Steps
     from ._stopping import (
+        AllOf,
+        AnyOf,
         CostChange,
         GradientNorm,
         MaxEvaluations,
@@ -87,6 +90,9 @@ _NAMES = {
     "Result": "_result",
     "Run": "_result",
     "Status": "_result",
+    "Steps": "_result",
+    "AllOf": "_stopping",
+    "AnyOf": "_stopping",
     "CostChange": "_stopping",
     "GradientNorm": "_stopping",
     "PredictedDecrease": "_stopping",
@@ -102,6 +108,7 @@ _NAMES = {
     "get_solver": "hooks",
     "hookimpl": "hooks",
     "register": "hooks",
+    "implicit_gradient": "_implicit",
     "iterate": "_iterate",
     "frechet_mean": "_mean",
     "minimize": "_minimize",
@@ -118,6 +125,8 @@ _NAMES = {
 }
 
 __all__ = [
+    "AllOf",
+    "AnyOf",
     "BatchResult",
     "CostChange",
     "Evaluations",
@@ -139,6 +148,7 @@ __all__ = [
     "RunSoFar",
     "Status",
     "StepSize",
+    "Steps",
     "StoppingRule",
     "__version__",
     "batch",
@@ -154,6 +164,7 @@ __all__ = [
     "get_solver",
     "hookimpl",
     "hooks",
+    "implicit_gradient",
     "interop",
     "iterate",
     "kernel",

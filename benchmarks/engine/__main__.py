@@ -31,6 +31,7 @@ SECTIONS = (
         "feasible",
         "threads",
         "executors",
+        "jax",
     ),
 )
 PACKAGES = ("numpy", "scipy", "pymanopt", "geoopt", "torch")

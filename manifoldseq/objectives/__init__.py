@@ -3,7 +3,7 @@
 from ._additive import Additive, BlockUpdate, Sums
 from ._counted import Counter
 from ._memo import last_point
-from ._objective import FiniteTerms, Objective, finite_sum, objective
+from ._objective import FiniteTerms, Objective, Traced, finite_sum, objective
 from ._sharded import sharded
 
 __all__ = [
@@ -13,6 +13,7 @@ __all__ = [
     "FiniteTerms",
     "Objective",
     "Sums",
+    "Traced",
     "finite_sum",
     "last_point",
     "objective",

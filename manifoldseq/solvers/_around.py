@@ -50,7 +50,16 @@ class _Around(Solver):
     solver: Solver
 
     def __post_init__(self) -> None:
-        for name in ("needs", "constraints", "deterministic", "whole_pass", "resumable", "curvature", "trusted"):
+        for name in (
+            "needs",
+            "constraints",
+            "deterministic",
+            "whole_pass",
+            "counts",
+            "resumable",
+            "curvature",
+            "trusted",
+        ):
             object.__setattr__(self, name, getattr(self.solver, name))
 
     @property
