@@ -154,16 +154,16 @@ def _implicit(fun: Any, manifold: Any, method: Method, rules: Rules, x0: Any, pa
 @_implicit.defjvp
 def _implicit_jvp(fun: Any, manifold: Any, method: Method, rules: Rules, primals: Any, tangents: Any) -> Any:
     (x0, params), (_, changes) = primals, tangents
-    answer = _implicit(fun, manifold, method, rules, x0, params)
-    x, _, gn, *counts = answer
-    dx, df = _changed(fun, manifold, jax.lax.stop_gradient(x), params, changes)
+    x, _, _, *counts = _implicit(fun, manifold, method, rules, x0, params)
+    # what comes after the solution is differentiated at it: so that is the point after the Newton step as well
+    (x, f, gn), (dx, df) = _changed(fun, manifold, jax.lax.stop_gradient(x), params, changes)
     nothing = [np.zeros(count.shape, jax.dtypes.float0) for count in counts]
-    return answer, (dx, df, jnp.zeros_like(gn), *nothing)
+    return (x, f, gn, *counts), (dx, df, jnp.zeros_like(gn), *nothing)
 
 
 @partial(jax.jit, static_argnums=(0, 1))
 def _changed(fun: Any, manifold: Any, x: Any, params: Any, changes: Any) -> Any:
-    """Return how the solution and the value change with the parameters."""
+    """Return the solution after a Newton step, its value and gradient norm, and how the first two change."""
     geo = geometry(manifold)
     P = _newton(fun, geo, geo.lift(x), params)
     at = evaluate(fun, geo, P, params)
@@ -182,7 +182,8 @@ def _changed(fun: Any, manifold: Any, x: Any, params: Any, changes: Any) -> Any:
     z = jax.lax.custom_linear_solve(product, dF, solve, symmetric=True)
     dx = jax.tree.map(jnp.negative, geo.ambient(P, geo.tree(z)))
     _, df = jax.jvp(lambda *given: fun(geo.lower(P), *given), params, changes)  # the envelope theorem
-    return dx, df.astype(at.f.dtype)
+    exact = jax.lax.stop_gradient((geo.lower(P), at.f, at.gn))
+    return exact, (dx, df.astype(at.f.dtype))
 
 
 def _projector(geo: Geometry, P: Any, free: Any) -> Callable[[Any], Any]:
