@@ -83,7 +83,7 @@ def cases(seed: int = 0) -> dict[str, Callable[[], Case]]:
     A, N, G = symmetric(5), np.array([1.0, 2.0]), rng.standard_normal((8, 5))
     B, C, D = rng.standard_normal((4, 6)), rng.standard_normal((3, 3)), rng.standard_normal((7, 5))
     positive = np.stack([a @ a.T + np.eye(2) for a in rng.standard_normal((4, 2, 2))])
-    P = symmetric(8) @ symmetric(8).T
+    P = symmetric(8)
     h, target, w = rng.standard_normal((8, 2)), rng.standard_normal(6), np.arange(1.0, 7.0)
 
     def by(cost: Any, gradient: Any, manifold: Any, *args: np.ndarray) -> Callable[[], Case]:

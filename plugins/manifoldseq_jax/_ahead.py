@@ -17,7 +17,7 @@ from manifoldseq.linalg import EPS
 from manifoldseq.solvers import LOOSE, PROBES, PRODUCTS, THOROUGH, UNSEEN
 
 from ._geometry import Geometry
-from ._hessian import dot, evaluate, hessian, norm
+from ._hessian import At, dot, hessian, norm
 from ._methods import preconditioned
 
 
@@ -58,9 +58,9 @@ def stationary(gn: Any, en: Any) -> Any:
     return (gn <= 100 * float(EPS[np.dtype(gn.dtype)]) * en) & jnp.isfinite(en)
 
 
-def look_ahead(cost: Callable[..., Any], geo: Geometry, P: Any, look: Look, memory: Any, args: Any) -> Ahead:
+def look_ahead(cost: Callable[..., Any], geo: Geometry, at: At, look: Look, memory: Any, args: Any) -> Ahead:
     """Return the curvature ahead: the lowest one if negative, else that along what is left of the gradient."""
-    at = evaluate(cost, geo, P, args)
+    P = at.P
     dtype, dim = at.f.dtype, geo.dim
     eps, tiny = float(EPS[np.dtype(dtype)]), float(jnp.finfo(dtype).tiny)
     free = geo.flat(geo.free(P, at.e)) if geo.bounded else None

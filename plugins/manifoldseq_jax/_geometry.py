@@ -44,7 +44,7 @@ class Geometry:
     """Whether `retract` clips to bounds: `gradient` drops what pushes outward, and `free` says where it does."""
 
     def __init__(self, manifold: Any) -> None:
-        self.shape, self.dim = manifold.shape, manifold.dim
+        self.shape, self.dim, self.open = manifold.shape, manifold.dim, manifold.open
 
     def lift(self, x: Any) -> Any:
         """Return the point of the loop at an ambient point."""
@@ -283,7 +283,7 @@ class _Power(Geometry):
     def __init__(self, manifold: Any) -> None:
         super().__init__(manifold)
         self.base = base = geometry(manifold.manifold)
-        self.bounded, self.open = base.bounded, manifold.open
+        self.bounded = base.bounded
         for name in ("lift", "lower", "project", "gradient", "ambient", "retract", "model"):
             setattr(self, name, getattr(base, name))
         for name in ("pushed_inward", "free", "moved"):

@@ -146,12 +146,15 @@ def whole(cost: Cost, geo: Geometry, method: Method, rules: Rules, x: Any, args:
             ),
             seen=jnp.max(jnp.where(jnp.isnan(seen), 0, seen)),
         )
-        found = look_ahead(cost, geo, c["P"], look, method.inverse(c), args)
+        # only a boundary, or bounds, need the Euclidean gradient again
+        at = At(c["P"], c["f"], geo.tree(c["g"]), c["g"], c["gn"], c["en"])
+        at = evaluate(cost, geo, c["P"], args) if geo.open or geo.bounded else at
+        found = look_ahead(cost, geo, at, look, method.inverse(c), args)
         pushed_in = found.pushed_inward
         inside = (pushed_in <= 1e-6 * jnp.abs(c["f"])) | (pushed_in <= 1e3 * c["gn"])
         window = c["window"]
         window = Window(window.fun, window.curvature, window.ahead.at[-1].set(found.curvature.astype(c["f"].dtype)))
-        c = {**c, "window": window, "nfev": c["nfev"] + 1, "nhev": c["nhev"] + found.products}
+        c = {**c, "window": window, "nhev": c["nhev"] + found.products, "nfev": c["nfev"] + (geo.open or geo.bounded)}
         status = asked(rule, c, failed, inside)
         status = jnp.where((status == RUNNING) & failed, NO_DECREASE, status)
         still = stationary(c["gn"], c["en"])

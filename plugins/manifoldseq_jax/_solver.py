@@ -14,11 +14,11 @@ import numpy as np
 
 import manifoldseq as ms
 from manifoldseq.linalg import EPS, dtype_of, leaves
-from manifoldseq.solvers import LAST, Look, Solver, evaluate, leave_saddle
+from manifoldseq.solvers import LAST, Look, Solver, leave_saddle
 
 from . import _ahead
 from ._geometry import geometry
-from ._hessian import dot, norm
+from ._hessian import dot, evaluate, norm
 from ._methods import BB, LBFGS, Method
 from ._rules import NO_DECREASE, STATUS, compiles, split, traced
 from ._run import Rules, advance, begin, found, template, whole
@@ -110,7 +110,8 @@ def _look(static: Static, x: Any, carry: Any, look: Any, args: Any) -> Any:
     geo, memory = geometry(static.manifold), None
     if carry is not None:
         memory = static.method.inverse(_unpacked(template(geo, static.method, x), *carry))
-    ahead = _ahead.look_ahead(static.cost, geo, geo.lift(x), _ahead.Look(*look), memory, args)
+    at = evaluate(static.cost, geo, geo.lift(x), args)
+    ahead = _ahead.look_ahead(static.cost, geo, at, _ahead.Look(*look), memory, args)
     return jnp.stack([ahead.curvature, ahead.pushed_inward, ahead.products.astype(ahead.curvature.dtype)])
 
 
@@ -280,7 +281,7 @@ class Compiled(Solver):
         with jax.enable_x64(True):
             if bool(_agrees(static, state["x"], state["floats"], state["counts"], args)):
                 return 0.0
-        at = evaluate(problem, state["x"])
+        at = ms.solvers.evaluate(problem, state["x"])
         return super().unclaimed_slope(problem, at.state(), now)
 
     def minimize_rows(self, problems: Sequence[ms.Problem], points: Any, stop: ms.StoppingRule) -> ms.BatchResult:
@@ -342,7 +343,7 @@ class Compiled(Solver):
             earlier = state["earlier"] + int(state["numbers"][1]) + 1
             return {**self.init(problem, new.x)[0], "earlier": earlier}
 
-        at = evaluate(problem, state["x"])
+        at = ms.solvers.evaluate(problem, state["x"])
         return leave_saddle(problem, state, at, None, again)
 
 
