@@ -32,13 +32,16 @@ if TYPE_CHECKING:
         storage,
         testing,
     )
+    from ._implicit import implicit_gradient
     from ._iterate import iterate
     from ._mean import frechet_mean
     from ._minimize import minimize
     from ._observers import Event, Progress, Recorder, map_observed
     from ._problem import Problem
-    from ._result import BatchResult, Evaluations, Measures, NotConverged, Result, Run, Status
+    from ._result import BatchResult, Evaluations, Measures, NotConverged, Result, Run, Status, Steps
     from ._stopping import (
+        AllOf,
+        AnyOf,
         CostChange,
         GradientNorm,
         MaxEvaluations,
@@ -102,6 +105,9 @@ _NAMES = {
     "Result": "_result",
     "Run": "_result",
     "Status": "_result",
+    "Steps": "_result",
+    "AllOf": "_stopping",
+    "AnyOf": "_stopping",
     "CostChange": "_stopping",
     "GradientNorm": "_stopping",
     "PredictedDecrease": "_stopping",
@@ -117,6 +123,7 @@ _NAMES = {
     "get_solver": "hooks",
     "hookimpl": "hooks",
     "register": "hooks",
+    "implicit_gradient": "_implicit",
     "iterate": "_iterate",
     "frechet_mean": "_mean",
     "minimize": "_minimize",
@@ -138,6 +145,8 @@ _NAMES = {
 }
 
 __all__ = [
+    "AllOf",
+    "AnyOf",
     "BatchResult",
     "Constraint",
     "CostChange",
@@ -161,6 +170,7 @@ __all__ = [
     "RunSoFar",
     "Status",
     "StepSize",
+    "Steps",
     "StoppingRule",
     "__version__",
     "batch",
@@ -177,6 +187,7 @@ __all__ = [
     "get_solver",
     "hookimpl",
     "hooks",
+    "implicit_gradient",
     "interop",
     "iterate",
     "kernel",

@@ -15,14 +15,14 @@ from typing import Any, cast
 import numpy as np
 
 from ._observers import Event, Observer, tell
-from ._result import Evaluations, Measures, Run, Status
-from ._stopping import ASSERTED, RunSoFar, Stop, StoppingRule, stopping_rule
+from ._result import Evaluations, Measures, Run, Status, Steps
+from ._stopping import ASSERTED, LAST, RunSoFar, Stop, StoppingRule, stopping_rule
 from .execution import blas_threads, one_blas_thread
 from .linalg import EPS, dtype_of
 from .storage import Checkpoint
 from .storage._state import State, normalize
 
-Step = Callable[[State], tuple[State, Measures]]
+Step = Callable[[State], tuple[State, Measures | Steps]]
 
 SEVERAL_THREADS = 500_000
 """Entries of a point from which several BLAS threads may pay: `python -m benchmarks.engine threads`."""
@@ -52,7 +52,9 @@ def iterate(
     Parameters
     ----------
     step : callable
-        ``step(state) -> (state, Measures)``. It never writes into the state that it was given.
+        ``step(state) -> (state, Measures)``. It never writes into the state that it was given. One that makes many
+        iterations in a loop of its own returns ``(state, Steps)``, see :class:`Steps`: rules, observers and checkpoints
+        come after each step.
     state : dict, tuple or callable
         Nested dict (string keys) or tuple of arrays, numbers, strings, booleans and None; the point, if any, at
         ``state["x"]``. Or a function ``() -> (state, Measures)``, called only when nothing is resumed.
@@ -239,9 +241,11 @@ class _Loop:
 
     def advance(self, step: Step, stop: StoppingRule) -> Status | None:
         outcome = step(self.at[0])
-        if not (isinstance(outcome, tuple) and len(outcome) == 2 and isinstance(outcome[1], Measures)):
+        if not (isinstance(outcome, tuple) and len(outcome) == 2 and isinstance(outcome[1], Measures | Steps)):
             raise TypeError(f"a step must return (state, ms.Measures(…)), got {type(outcome).__name__}")
         new_state, measures = outcome
+        if isinstance(measures, Steps):
+            return self.advance_by(new_state, measures, stop)
         if not _finite(measures):
             self.notify(Status.NON_FINITE)
             return Status.NON_FINITE
@@ -249,6 +253,37 @@ class _Loop:
             new_state = normalize(new_state, self.at[0])
         self.at = (new_state, self.at[1].after(measures, time.perf_counter() - self.began))
         self.record()
+        return self.checked(stop)
+
+    def advance_by(self, state: State, steps: Steps, stop: StoppingRule) -> Status | None:
+        """Take what the iterations of one step have left: their rows of the history and the last measures."""
+        so_far, n, now = self.at[1], len(steps.history["fun"]), time.perf_counter() - self.began
+        if n == 0:
+            nothing = dataclasses.replace(so_far.current, status=steps.recent[-1].status, evaluations=steps.evaluations)
+            self.at = (normalize(state, self.at[0]), so_far.instead(nothing))
+            self.columns["nfev"][-1] = self.at[1].evaluations.nfev
+            return self.checked(stop)
+        if not _finite(steps.recent[-1]):
+            raise ValueError("a step returned ms.Steps whose last value is not finite: return the iterations before it")
+        spent = so_far.evaluations
+        rows = {name: np.asarray(column, dtype=float).tolist() for name, column in steps.history.items()}
+        rows["nfev"] = [spent.nfev + count for count in rows["nfev"]]
+        rows["nit"] = list(range(so_far.nit + 1, so_far.nit + n + 1))
+        rows["time"] = np.linspace(so_far.time, now, n + 1)[1:].tolist()  # no clock runs inside of a step
+        recent = (*so_far.recent, *steps.recent)[-LAST:]
+        self.at = (
+            normalize(state, self.at[0]),
+            dataclasses.replace(
+                so_far, recent=recent, nit=so_far.nit + n, time=now, evaluations=spent.plus(steps.evaluations)
+            ),
+        )
+        for name in {**self.columns, **rows}:
+            earlier = self.columns.setdefault(name, [math.nan] * (so_far.nit + 1))
+            earlier.extend(rows.get(name, [math.nan] * n))
+        return self.checked(stop)
+
+    def checked(self, stop: StoppingRule) -> Status | None:
+        """Ask the rule, tell the observers, and save the state where it is time to."""
         status = self.check(stop)
         self.notify(status)
         if self.store is not None and time.perf_counter() - self.saved >= self.store.every_seconds:

@@ -18,7 +18,7 @@ from ._iterate import confirmed, is_small
 from ._observers import Observer
 from ._problem import Problem
 from ._quoted import quoted
-from ._result import FEASIBLE, Evaluations, Measures, NotConverged, Point, Result, Run, Status
+from ._result import FEASIBLE, Evaluations, Measures, NotConverged, Point, Result, Run, Status, Steps
 from ._start import drawn_from, searched, start_points, violation
 from ._stopping import MaxIterations, PredictedDecrease, RunSoFar, Stop, StoppingRule, look_ahead, stopping_rule
 from .estimators import marked, seed_fingerprint
@@ -307,18 +307,23 @@ def _single(
     if solver.deterministic and not solver.curvature and gradients:
         solver = WithCurvature(solver)
 
+    def spent(measures: Measures) -> Evaluations:
+        taken = counter.take()
+        return measures.evaluations.plus(taken) if solver.whole_pass or solver.counts else taken
+
     def start() -> tuple[Any, Measures]:
         _check_constraints(problem, point)
         state, measures = solver.init(counted, point)
         if keep_best:
             state = {**state, "best": None, "seen": measures.kept()}
-        measures.evaluations = counter.take()
+        measures.evaluations = spent(measures)
         return state, measures
 
-    def step(state: Any) -> tuple[Any, Measures]:
+    def step(state: Any) -> tuple[Any, Measures | Steps]:
         new, measures = solver.step(counted, state)
-        taken = counter.take()
-        measures.evaluations = measures.evaluations.plus(taken) if solver.whole_pass else taken
+        if isinstance(measures, Steps):  # the solver counts its evaluations, and keeps the best point
+            return new, measures
+        measures.evaluations = spent(measures)
         if keep_best:  # "best" is None while the iterate itself is
             best, seen = state["best"], state["seen"]
             if best is not None or measures.feasibility is not None or measures.fun > seen[0]:
@@ -334,7 +339,8 @@ def _single(
 
     def sure(state: Any, so_far: RunSoFar) -> Measures:
         look = look_ahead(stop, so_far)
-        return solver.confirm(counted, state, so_far.recent, look).with_evaluations(counter.take())
+        measures = solver.confirm(counted, state, so_far.recent, look)
+        return measures.with_evaluations(spent(measures))
 
     def verified(state: Any, now: Measures) -> Measures:
         slope = solver.unclaimed_slope(counted, state, now)

@@ -169,6 +169,48 @@ class Measures:
 
 
 @dataclass(frozen=True)
+class Steps:
+    """What a step returns in place of :class:`Measures` where it makes many iterations in a loop of its own.
+
+    Parameters
+    ----------
+    recent : tuple of Measures
+        Of the last iterates of these iterations, at most twelve, the current one last. The evaluations of each are not
+        counted. Where no iteration was made, it is the current iterate alone, whose status says why.
+    history : mapping of str to ndarray
+        The columns ``fun``, ``grad_norm`` and ``nfev`` (evaluations since the step began), one row per iteration;
+        other columns are optional.
+    evaluations : Evaluations
+        Of all iterations.
+
+    Examples
+    --------
+    Newton's method for the square root of 2, three iterations per step:
+
+    >>> import numpy as np, manifoldseq as ms
+    >>> def step(state):
+    ...     x, values = state["x"], []
+    ...     for _ in range(3):
+    ...         x = 0.5 * (x + 2 / x)
+    ...         values.append(float(abs(x * x - 2)[0]))
+    ...     history = {"fun": np.array(values), "grad_norm": np.full(3, np.nan), "nfev": np.arange(1, 4)}
+    ...     return {"x": x}, ms.Steps(tuple(map(ms.Measures, values)), history, ms.Evaluations(3))
+    >>> run = ms.iterate(step, {"x": np.array([1.0])}, stop=ms.MaxIterations(6))
+    >>> run.nit, run.state["x"].round(6).tolist(), run.history["nfev"].tolist()
+    (6, [1.414214], [0.0, 1.0, 2.0, 3.0, 4.0, 5.0, 6.0])
+    """
+
+    recent: tuple[Measures, ...]
+    history: Mapping[str, np.ndarray]
+    evaluations: Evaluations
+
+    @property
+    def last(self) -> Measures:
+        """The measures of the last iterate, with the evaluations of all iterations."""
+        return self.recent[-1].with_evaluations(self.evaluations)
+
+
+@dataclass(frozen=True)
 class Run:
     """The outcome of :func:`manifoldseq.iterate`.
 

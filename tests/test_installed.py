@@ -47,11 +47,11 @@ def requirements(name: str, extra: str | None = None) -> set[str]:
     return {re.split(r"[\[<>=! ]", one)[0] for one in wanted}
 
 
-def test_the_root_requires_the_six_and_the_plugins_scikit_learn() -> None:
+def test_the_root_requires_the_six_and_the_models_scikit_learn() -> None:
     assert requirements("manifoldseq") == SIX
     assert requirements("manifoldseq", "cli") == {"click", "tqdm", "matplotlib", "jinja2", "pandas", "scikit-learn"}
     for name in ms.hooks.BUNDLED:
-        assert {"manifoldseq", "scikit-learn"} <= requirements(name)
+        assert {"manifoldseq", "jax" if name == "manifoldseq-jax" else "scikit-learn"} <= requirements(name)
         assert not requirements(name) & {*ms.hooks.BUNDLED}, "a plugin that is installed alone needs no other"
 
 

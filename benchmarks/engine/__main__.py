@@ -34,6 +34,7 @@ SECTIONS = (
         "feasible",
         "threads",
         "executors",
+        "jax",
     ),
 )
 PACKAGES = ("numpy", "scipy", "pymanopt", "geoopt", "torch")

@@ -26,9 +26,10 @@ from ..hooks import get_solver
 from ..linalg import ROWS, freeze, leaves, tree_map
 from ..manifolds import Manifold
 from ..objectives._counted import Counter, batched_pair
-from ..solvers import LineSearch
+from ..solvers import LineSearch, Solver
 from ..storage import Checkpoint
 from ._rows import Clock, Oracle, RowRun
+from ._whole_runs import GROUP, WholeRuns
 
 
 def minimize_batch(
@@ -36,7 +37,7 @@ def minimize_batch(
     x0: ArrayLike | tuple[Any, ...] | BatchResult[Any] | None = None,
     *,
     n_problems: int | None = None,
-    solver: str | LineSearch = "bb",
+    solver: str | Solver = "bb",
     options: Mapping[str, Any] | None = None,
     stop: Stop | None = None,
     tol: float | None = None,
@@ -66,9 +67,12 @@ def minimize_batch(
         component of its start: of O(n) give starts with both determinants.
     n_problems : int, optional
         B, where neither `x0` nor `problem` says it.
-    solver : {"bb", "cg", "gd", "lbfgs"} or LineSearch
+    solver : {"bb", "cg", "gd", "lbfgs"} or Solver
         As in :func:`manifoldseq.minimize`: every problem takes the same steps as alone. ``"lbfgs"`` needs
-        fewer evaluations than ``"bb"``, and more arithmetic between them.
+        fewer evaluations than ``"bb"``, and more arithmetic between them. A :class:`manifoldseq.solvers.LineSearch` of
+        your own does, and so do the compiled solvers of `manifoldseq-jax`, such as ``"jax:lbfgs"``, for problems with
+        one cost function whose data are ``args`` of :func:`manifoldseq.objective`: they run all problems in blocks of
+        one compiled call; with observers or checkpoints in groups of 500, between which these are asked.
     options : mapping, optional
         Of the solver.
     stop, tol, max_iter
@@ -111,25 +115,30 @@ def minimize_batch(
     """
     problems = _problems(problem)
     rule = chosen_rule(stop, tol, max_iter)
-    algorithm = _solver(solver, options)
+    algorithm = _solver(solver, options, problems)
     manifold = problems[0].manifold
     drawn = seed_fingerprint(seed)
     points = _starts(problems, x0, n_problems, project, generator(seed))
     n = len(leaves(points)[0])
     reference = x0.reference if isinstance(x0, BatchResult) else None
-    inside = (manifold.frame if algorithm.frames else None) or manifold
-    run = RowRun(inside, _oracle(problems, n), algorithm, rule, Clock(), reference)
     store = marked(checkpoint, lambda: (n, [description(each, algorithm, drawn) for each in problems]))
-    start, watching = functools.partial(run.start, points), with_callback(observers, callback)
-    done = confirmed(run.step, start, None, None, None, run.clock, watching, store, resume, algorithm.trusted)
+    watching, clock = with_callback(observers, callback), Clock()
+    if isinstance(algorithm, LineSearch):
+        inside = (manifold.frame if algorithm.frames else None) or manifold
+        run = RowRun(inside, _oracle(problems, n), algorithm, rule, clock, reference)
+        start = functools.partial(run.start, points)
+    else:
+        run = WholeRuns(problems, algorithm, rule, GROUP if watching or store else n)
+        start = functools.partial(run.start, points, n)
+    done = confirmed(run.step, start, None, None, None, clock, watching, store, resume, algorithm.trusted)
     result = _result(manifold, done)
     if raise_on_failure and not result.success.all():
         raise NotConverged(result)
     return result
 
 
-def _solver(solver: str | LineSearch, options: Mapping[str, Any] | None) -> LineSearch:
-    """Return the solver of the batch: a descent and a search."""
+def _solver(solver: str | Solver, options: Mapping[str, Any] | None, problems: Sequence[Problem]) -> Solver:
+    """Return the solver of the batch: a descent and a search, or one that runs many problems by itself."""
     if options is not None and not isinstance(options, Mapping):
         raise TypeError(f"options={quoted(options)}: pass a dict of options of the solver")
     if options and not isinstance(solver, str):
@@ -138,6 +147,15 @@ def _solver(solver: str | LineSearch, options: Mapping[str, Any] | None) -> Line
             f"{type(solver).__name__}(…) instead"
         )
     algorithm = get_solver(solver, **(options or {})) if isinstance(solver, str) else solver
+    able = isinstance(algorithm, Solver) and type(algorithm).minimize_rows is not Solver.minimize_rows
+    if able and not isinstance(algorithm, LineSearch):
+        for need in algorithm.needs:
+            if not all(getattr(each.objective, need, None) for each in problems):
+                raise ValueError(
+                    f"the solver {quoted(solver)} needs {need}, which the objective of a problem lacks: give it with "
+                    "ms.objective(…)"
+                )
+        return algorithm
     if not isinstance(algorithm, LineSearch):
         raise ValueError(
             f"solver={quoted(solver)} is not a descent and a search: choose 'bb', 'cg', 'gd', 'lbfgs' "

@@ -37,6 +37,7 @@ NAMES: Mapping[str, Mapping[str, str]] = {
         "datasets": "nordland",
         "plots": "subspace-gain subspace-coordinates encoder-distances encoder-storage",
     },
+    "manifoldseq-jax": {"solvers": "jax:lbfgs jax:bb jax:tr"},
     "manifoldseq-papers": {
         "models": "lds.mean-raw",
         "rules": "printed toolbox align mds grass grassmann symmetric",
@@ -77,7 +78,8 @@ def missing_of_name(kind: str, name: str) -> str | None:
     """Return the bundled distribution that registers a name, or ``plugin:name``, if it is not installed."""
     plugin, colon, rest = str(name).rpartition(":")
     for bundled, kinds in NAMES.items():
-        mine = rest in kinds.get(kind, "").split() and (not colon or bundled == f"manifoldseq-{plugin}")
+        given = kinds.get(kind, "").split()
+        mine = name in given or (rest in given and (not colon or bundled == f"manifoldseq-{plugin}"))
         if mine and not is_installed(bundled):
             return bundled
     return None

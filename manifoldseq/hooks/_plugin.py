@@ -179,7 +179,7 @@ def collect(plugin: Plugin, module: Any) -> None:
             elif not isinstance(found, cls):
                 message = f"{name} yielded {found!r}; yield manifoldseq.hooks.{cls.__name__} records"
                 faults.append(Fault(message, place=place))
-            elif ":" in found.name:
+            elif found.name.partition(":")[0] not in (found.name, plugin.name):
                 faults.append(Fault(f"{name} yielded {found.name!r}: {reserved(found)}", place=place))
             elif (kind, found.name) in records:
                 faults.append(Fault(f"{name} yielded {found.name!r} twice; the first one counts", place=place))
@@ -189,8 +189,9 @@ def collect(plugin: Plugin, module: Any) -> None:
 
 
 def reserved(record: Record) -> str:
-    """Return the message about a name with a colon that is not the core's."""
-    return f"names with {record.name.partition(':')[0]!r} before a colon are the core's: choose another name"
+    """Return the error message about a name that begins with the name of another plugin and a colon."""
+    owner = record.name.partition(":")[0]
+    return f"only the plugin {owner!r} gives names that begin with {owner + ':'!r}: choose another name"
 
 
 def _yielded(name: str, hook: Callable[[], list[Any]], file: str, place: str) -> list[Any]:

@@ -55,9 +55,6 @@ class Record:
     """The hook that yields it, without the prefix: ``"models"``, ``"kernels"``, …"""
     inputs: ClassVar[tuple[str, ...]] = ("sequences", "samples", "views", "bags")
     """What the field ``input`` may be, where there is one."""
-    families: ClassVar[tuple[str, ...]] = ()
-    """What may stand before a colon in a name: kept for the core, as ``plugin:name`` selects."""
-
     name: str
     _: KW_ONLY
     api: int = API
@@ -69,10 +66,10 @@ class Record:
                 f"{type(self).__name__} {self.name!r} is written for version {self.api!r} of the hooks, and this "
                 f"manifoldseq has version {API}: set api={API}, or install a manifoldseq that has the other"
             )
-        if not isinstance(self.name, str) or not _NAME.match(self._within_family()):
+        if not isinstance(self.name, str) or not all(map(_NAME.match, self.name.split(":", 1))):
             raise ValueError(
                 f"{type(self).__name__} {self.name!r}: name must start with a letter or digit and hold only letters, "
-                "digits, '.', '_' and '-'"
+                "digits, '.', '_' and '-', after the name of its own plugin and a colon if it begins with them"
             )
         for one in fields(self):
             if one.name == "api":
@@ -84,10 +81,6 @@ class Record:
             elif accepts(value):
                 continue
             raise ValueError(f"{type(self).__name__} {self.name!r}: {one.name} must be {wanted}, not {value!r}")
-
-    def _within_family(self) -> str:
-        family, colon, rest = self.name.partition(":")
-        return rest if colon and family in self.families else self.name
 
     def resolved(self) -> Self:
         """Return the same record with every target imported, once."""
@@ -407,7 +400,6 @@ class SolverSpec(Record):
     """
 
     kind = "solvers"
-    families: ClassVar[tuple[str, ...]] = ("pymanopt",)
     factory: Target
     _: KW_ONLY
     needs: tuple[str, ...] = ("value_and_gradient",)

@@ -4,7 +4,7 @@ from ._additive import Additive, BlockUpdate, Sums
 from ._constraint import Constraint, constraint
 from ._counted import Counter
 from ._memo import last_point
-from ._objective import FiniteTerms, Objective, finite_sum, objective
+from ._objective import FiniteTerms, Objective, Traced, finite_sum, objective
 from ._residuals import LeastSquares, Residuals, least_squares, residuals
 from ._sharded import sharded
 
@@ -18,6 +18,7 @@ __all__ = [
     "Objective",
     "Residuals",
     "Sums",
+    "Traced",
     "constraint",
     "finite_sum",
     "last_point",

@@ -1,8 +1,12 @@
-"""Derivatives by jax, compiled once per cost, in the precision of the point, without changing jax's flag."""
+"""Derivatives by jax: compiled once per cost, in double precision where the point is, without changing jax's flag.
+
+Equal costs share what is compiled, whatever their data: the data are arguments.
+"""
 
 from __future__ import annotations
 
-from functools import cached_property
+from collections.abc import Callable
+from functools import lru_cache
 from importlib import import_module
 from typing import Any
 
@@ -20,33 +24,29 @@ class ByJax(Differentiated):
     )
 
     def value(self, rest: tuple[Any, ...], x: Tree) -> float:
-        return float(self._run(self._value, x, *rest))
+        return float(self._run(_compiled(self, "value"), x, *rest))
 
     def value_and_gradient(self, rest: tuple[Any, ...], x: Tree) -> tuple[float, Tree]:
-        value, gradient = self._run(self._pair, x, *rest)
+        value, gradient = self._run(_compiled(self, "pair"), x, *rest)
         return float(value), like(gradient, x)
 
     def hessian_product(self, rest: tuple[Any, ...], x: Tree, u: Tree) -> Tree:
-        return like(self._run(self._product, like(u, x), x, *rest), x)
+        return like(self._run(_compiled(self, "product"), like(u, x), x, *rest), x)
 
-    @cached_property
-    def _value(self) -> Any:
-        return _jax().jit(self._scalar)
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, ByJax) and self.cost == other.cost
 
-    @cached_property
-    def _pair(self) -> Any:
-        return _jax().jit(_jax().value_and_grad(self._scalar))
+    def __hash__(self) -> int:
+        try:
+            return hash(self.cost)
+        except TypeError:  # an object that compares, but has no hash
+            return id(self.cost)
 
-    @cached_property
-    def _product(self) -> Any:
-        jax = _jax()
+    @property
+    def traced(self) -> Callable[..., Any]:
+        return self
 
-        def product(u: Tree, x: Tree, *rest: Any) -> Tree:
-            return jax.jvp(jax.grad(lambda y: self._scalar(y, *rest)), (x,), (u,))[1]
-
-        return jax.jit(product)
-
-    def _scalar(self, x: Tree, *rest: Any) -> Any:
+    def __call__(self, x: Any, *rest: Any) -> Any:
         """Return the cost, or raise an error; runs only while jax traces it."""
         value, jnp = self.cost(x, *rest), _jax().numpy
         self.check_library(value)
@@ -71,6 +71,21 @@ class ByJax(Differentiated):
             if isinstance(error, kinds) or (isinstance(error, TypeError) and "item assignment" in str(error)):
                 raise self.explained(error) from error
             raise
+
+
+@lru_cache(maxsize=256)
+def _compiled(by: ByJax, what: str) -> Any:
+    """Return the compiled value, pair of value and gradient, or product with the Hessian, of all equal costs."""
+    jax = _jax()
+    if what == "value":
+        return jax.jit(by)
+    if what == "pair":
+        return jax.jit(jax.value_and_grad(by))
+
+    def product(u: Tree, x: Tree, *rest: Any) -> Tree:
+        return jax.jvp(jax.grad(lambda y: by(y, *rest)), (x,), (u,))[1]
+
+    return jax.jit(product)
 
 
 def _jax() -> Any:

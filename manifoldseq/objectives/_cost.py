@@ -59,6 +59,11 @@ class Differentiated(ABC):
     def __reduce__(self) -> tuple[Any, ...]:
         return type(self), (portable(self.cost, "the objective"), self.device, self.dtype)
 
+    @property
+    def traced(self) -> Callable[..., Any] | None:
+        """The cost as a function that a compiled solver may trace, where the library has such solvers."""
+        return None
+
     @abstractmethod
     def value(self, rest: tuple[Any, ...], x: Tree) -> float:
         """Return the value."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -35,6 +35,23 @@ class FiniteTerms:
 
     n: int
     batch: Callable[[np.ndarray], Objective]
+
+
+class Traced(NamedTuple):
+    """A cost that jax can follow: ``cost(point, *args)``, a function that hashes and compares by what it computes.
+
+    Objectives with equal costs, and data of equal shapes, share what is compiled; data are arguments, not constants.
+
+    Examples
+    --------
+    >>> import numpy as np, manifoldseq as ms
+    >>> traced = ms.objectives.Traced(lambda x, a: ((x - a) ** 2).sum(), (np.ones(2),))
+    >>> float(traced.cost(np.zeros(2), *traced.args))
+    2.0
+    """
+
+    cost: Callable[..., Any]
+    args: tuple[Any, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -69,6 +86,9 @@ class Objective:
         Further abilities, ``part(point)``, that a solver asks for by name and that the engine itself does not know.
     residuals : optional
         Of :func:`least_squares`: the residual blocks, which a :class:`Problem` puts on its manifold.
+    traced : Traced, optional
+        The cost as a function of jax and its data, for solvers that compile their loop, such as ``"jax:lbfgs"``.
+        ``ms.objective(…, backend="jax")`` and ``ms.finite_sum(…, backend="jax")`` have it; sums and multiples keep it.
 
     Notes
     -----
@@ -95,6 +115,7 @@ class Objective:
     additive: Additive | None = None
     parts: Mapping[str, Callable[..., Any]] = field(default_factory=dict)
     residuals: Any = None
+    traced: Traced | None = None
 
     def __post_init__(self) -> None:
         if not callable(self.value):
@@ -145,6 +166,7 @@ def objective(
     riemannian_gradient: Callable[[Any], Any] | None = None,
     riemannian_hessian: Callable[[Any, Any], Any] | None = None,
     batched: Batched | None = None,
+    args: tuple[Any, ...] = (),
     backend: str = "autograd",
     device: str | None = None,
     dtype: str | None = None,
@@ -168,6 +190,10 @@ def objective(
     batched : callable, optional
         ``batched(points, which) -> (values, gradients)`` of many problems at once, see :class:`Objective`. Given alone,
         the objective of a single point is that of problem 0.
+    args : tuple
+        Further arguments of a cost that is differentiated, ``cost(point, *args)``: its data. jax compiles a cost once
+        for all data of equal shapes that come this way; data that a cost finds in its closure are constants of one
+        compilation.
     backend : {"autograd", "jax", "torch"}
         Automatic differentiation: values, gradients and Hessian products, each built when it is first asked for. jax
         compiles the cost, and computes in double precision where the point is double, whatever its global flag says.
@@ -198,6 +224,9 @@ def objective(
     (5.0, [2.0, 4.0])
     """
     remember(cost, gradient, value_and_gradient, hessian_product, riemannian_gradient, riemannian_hessian, batched)
+    given = (cost is None, gradient, value_and_gradient, riemannian_gradient)
+    if not isinstance(args, tuple) or (args and any(one is not None and one is not False for one in given)):
+        raise TypeError("ms.objective(args=…) is a tuple of arguments of a cost that is differentiated by a backend")
     if riemannian_gradient is not None or riemannian_hessian is not None:
         if riemannian_gradient is None or any(f is not None for f in (gradient, value_and_gradient, hessian_product)):
             raise TypeError(
@@ -215,7 +244,7 @@ def objective(
         raise TypeError("ms.objective needs a cost, value_and_gradient or batched: pass a function of the point")
     if gradient is not None:
         return Objective(partial(_value, cost), partial(_both, cost, gradient), hessian_product, batched=batched)
-    made = _from_cost(differentiated(cost, backend, device, dtype))
+    made = _from_cost(differentiated(cost, backend, device, dtype), *args)
     if hessian_product is not None:
         made = replace(made, hessian_product=hessian_product, costly_hessian=False)
     return replace(made, batched=batched)
@@ -287,6 +316,7 @@ def _from_cost(by: Differentiated, *rest: Any) -> Objective:
         partial(by.value_and_gradient, rest),
         partial(by.hessian_product, rest),
         costly_hessian=True,
+        traced=Traced(by.traced, rest) if by.traced is not None else None,
     )
 
 
@@ -304,6 +334,7 @@ def _scaled(f: Objective, c: float) -> Objective:
         partial(_scaled_pair, f.batched, c) if f.batched else None,
         f.costly_hessian,
         f.riemannian,
+        traced=Traced(TracedMultiple(f.traced.cost), (c, *f.traced.args)) if f.traced else None,
     )
 
 
@@ -337,7 +368,34 @@ def _sum(f: Objective, g: Objective) -> Objective:
         partial(_sum_pair, f.batched, g.batched) if f.batched and g.batched else None,
         f.costly_hessian or g.costly_hessian,
         f.riemannian or g.riemannian,
+        traced=_sum_traced(f.traced, g.traced) if f.traced and g.traced else None,
     )
+
+
+def _sum_traced(f: Traced, g: Traced) -> Traced:
+    return Traced(TracedSum(f.cost, g.cost, len(f.args)), (*f.args, *g.args))
+
+
+@dataclass(frozen=True)
+class TracedSum:
+    """The sum of two traced costs; the first `n` arguments are those of the first one."""
+
+    first: Callable[..., Any]
+    second: Callable[..., Any]
+    n: int
+
+    def __call__(self, x: Any, *args: Any) -> Any:
+        return self.first(x, *args[: self.n]) + self.second(x, *args[self.n :])
+
+
+@dataclass(frozen=True)
+class TracedMultiple:
+    """A traced cost times a number, which is an argument, so that every multiple has one compilation."""
+
+    cost: Callable[..., Any]
+
+    def __call__(self, x: Any, factor: Any, *args: Any) -> Any:
+        return factor * self.cost(x, *args)
 
 
 def _sum_value(f: Objective, g: Objective, x: Tree) -> float:

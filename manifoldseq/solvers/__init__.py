@@ -1,5 +1,19 @@
-"""Solvers, one algorithm per file, and the public parts for new solvers."""
+"""Solvers, one algorithm per file, and the public parts for new solvers.
 
+The names without a place in ``__all__`` are a foundation for the other packages of the project, and no part of the
+public interface: the constants of the searches, of the default rule and of the confirmation before a success, and
+:class:`Look`, what a confirmation looks for.
+"""
+
+from .._stopping import LAST as LAST
+from .._stopping import LEAST_PRODUCTS as LEAST_PRODUCTS
+from .._stopping import LOOSE as LOOSE
+from .._stopping import MOST_PRODUCTS as MOST_PRODUCTS
+from .._stopping import ROUNDING as ROUNDING
+from .._stopping import SHARE as SHARE
+from .._stopping import WINDOW as WINDOW
+from .._stopping import Look as Look
+from .._stopping import tolerances as tolerances
 from ..linalg import flatten, tree_map, unflattener
 from ._adam import Adam
 from ._alternating import Alternating
@@ -29,8 +43,13 @@ from ._lm import LM
 from ._online_em import FORGETTING, OnlineEM, learned
 from ._pgd import PGD
 from ._pymanopt import Pymanopt
+from ._saddle import PROBES as PROBES
+from ._saddle import PRODUCTS as PRODUCTS
+from ._saddle import THOROUGH as THOROUGH
+from ._saddle import UNSEEN as UNSEEN
 from ._saddle import leave_saddle, stationary
 from ._schedules import Cosine, Halving, InverseTime, Schedule
+from ._search import SUFFICIENT as SUFFICIENT
 from ._search import Armijo, Found, Given, Line, Nonmonotone, Search, StrongWolfe, armijo, backtrack, wolfe
 from ._sgd import SGD
 from ._steps import fixed_steps, take_steps

@@ -56,6 +56,7 @@ class _Around(Solver):
             constraints=within.constraints,
             deterministic=within.deterministic,
             whole_pass=within.whole_pass,
+            counts=within.counts,
             resumable=within.resumable,
             curvature=within.curvature,
             trusted=within.trusted,

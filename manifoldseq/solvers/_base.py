@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, ClassVar
 
 import numpy as np
 
 from .._checks import check_choice, check_positive, check_whole
 from .._problem import Problem
-from .._result import Measures, Point
+from .._result import BatchResult, Measures, Point
 from .._stopping import Look, StoppingRule
 from ._claims import unclaimed_slope
 from ._iterates import Iterate, State, evaluate
@@ -32,6 +32,8 @@ class Solver(ABC):
         Whether no step ever raises the objective, so that the last point is the best.
     whole_pass : bool
         Of a solver that is not deterministic: whether a step goes through all rows once, and its value is their mean.
+    counts : bool
+        Whether its measures hold the evaluations, since it evaluates other functions than those of the objective.
     resumable : bool
         Whether a run can be saved and resumed between its steps.
     curvature : bool
@@ -48,6 +50,7 @@ class Solver(ABC):
     constraints: ClassVar[bool] = False
     deterministic: ClassVar[bool] = True
     whole_pass: ClassVar[bool] = False
+    counts: ClassVar[bool] = False
     resumable: ClassVar[bool] = True
     curvature: ClassVar[bool] = False
     frames: bool = False
@@ -103,13 +106,23 @@ class Solver(ABC):
             return 0.0
         return unclaimed_slope(problem, at, abs(now.fun))
 
+    def minimize_rows(self, problems: Sequence[Problem], points: Any, stop: StoppingRule) -> BatchResult | None:
+        """Return whole runs of many problems over one manifold, from points with a leading axis.
+
+        One problem stands for all rows. Here None: ``minimize_batch`` then needs a :class:`LineSearch`.
+        """
+        return None
+
     @abstractmethod
     def init(self, problem: Problem[Point], point: Point) -> tuple[State, Measures]:
         """Return the first state, with the point at ``state["x"]``, and its measures."""
 
     @abstractmethod
-    def step(self, problem: Problem, state: State) -> tuple[State, Measures]:
-        """Return the next state and its measures; `state` is not written to."""
+    def step(self, problem: Problem, state: State) -> tuple[State, Any]:
+        """Return the next state and its :class:`Measures`, or those of many iterations (:class:`Steps`).
+
+        `state` is not written to.
+        """
 
 
 def whole_numbers(solver: str, **options: Any) -> None:

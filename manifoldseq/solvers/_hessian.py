@@ -74,19 +74,19 @@ def hessian_product(
         except (np.linalg.LinAlgError, FloatingPointError):
             return np.full_like(u, np.nan)
         with np.errstate(all="ignore"):
-            back = flatten(manifold.transport(y, at.x, _across(manifold, y, egrad)))
+            back = flatten(manifold.transport(y, at.x, gradient_across(manifold, y, egrad)))
             hu = axis.over(back - at.grad, h)
         return hu if free is None else np.where(free, hu, hu.dtype.type(0))
 
     return difference, eps**0.5
 
 
-def _across(manifold: Manifold, x: Any, egrad: Any) -> Any:
+def gradient_across(manifold: Manifold, x: Any, egrad: Any) -> Any:
     """Return the gradient with the components that it drops at bounds: a difference needs them at both points."""
     if not manifold.bounded:
         return manifold.gradient(x, egrad)
     if isinstance(manifold, Factored):
-        return tuple(map(_across, manifold.factors, x, egrad))
+        return tuple(map(gradient_across, manifold.factors, x, egrad))
     return manifold.project(x, egrad) if manifold.metric == "embedded" else manifold.gradient(x, egrad)
 
 

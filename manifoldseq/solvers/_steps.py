@@ -7,7 +7,7 @@ import math
 from collections.abc import Iterator, Sequence
 
 from .._problem import Problem
-from .._result import Measures, Point, Status
+from .._result import Measures, Point, Status, Steps
 from ._base import Solver, whole_numbers
 from ._iterates import State
 
@@ -63,7 +63,8 @@ def take_steps(solver: Solver, problem: Problem, state: State, n_steps: int) -> 
     whole_numbers("take_steps", n_steps=n_steps)
     measures = Measures(math.nan)
     for _ in range(n_steps):
-        new, measures = solver.step(problem, state)
+        new, outcome = solver.step(problem, state)
+        measures = outcome.last if isinstance(outcome, Steps) else outcome
         if not (math.isfinite(measures.fun) and math.isfinite(measures.grad_norm or 0.0)):
             return state, dataclasses.replace(measures, status=Status.NON_FINITE)
         state = new

@@ -14,12 +14,12 @@ import numpy as np
 from .._iterate import iterate
 from .._minimize import minimize
 from .._problem import Problem
-from .._result import Measures, Point, Run, Status
+from .._result import Measures, Point, Run, Status, Steps
 from .._stopping import GradientNorm, MaxIterations
 from ..hooks import get_solver
-from ..linalg import freeze, norm, tree_map
+from ..linalg import freeze, leaves, norm, tree_map
 from ..manifolds import BoundedDiagonal, CanonicalLDS, Euclidean, Manifold, Product, Stiefel
-from ..objectives import FiniteTerms, Objective
+from ..objectives import FiniteTerms, Objective, Traced
 from ..solvers import Solver
 from ..storage import Checkpoint
 from ..storage._state import normalize
@@ -97,6 +97,9 @@ class _Case:
     problem: Problem
     x: Any
 
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "solver", self.solver.until(MaxIterations(_ITERATIONS), 0.0))
+
     def start(self, problem: Problem | None = None) -> tuple[Any, Measures]:
         counted = self._counted(problem)
         return self.solver.init(counted, self.x)
@@ -104,6 +107,11 @@ class _Case:
     def _counted(self, problem: Problem | None = None) -> Problem:
         problem = problem or self.problem
         return dataclasses.replace(problem, objective=at_boundary(problem.objective))
+
+    def _step(self, problem: Problem, state: Any) -> tuple[Any, Measures]:
+        """Take a step, which may be many iterations."""
+        new, outcome = self.solver.step(problem, state)
+        return new, outcome.last if isinstance(outcome, Steps) else outcome
 
     def grammar(self) -> Verdict:
         before, problem = copied(self.x), self._counted()
@@ -117,7 +125,7 @@ class _Case:
             off = float(np.max(self.problem.manifold.feasibility(state["x"])))
             if not off <= 1e-8:
                 return False, f"the point of iteration {nit} is off the manifold by {off:.2g}"
-            state, measures = self.solver.step(problem, state)
+            state, measures = self._step(problem, state)
         return unless(None if same(before, copied(self.x)) else "the start was written into")
 
     def pure(self) -> Verdict:
@@ -126,7 +134,7 @@ class _Case:
         for nit in range(_ITERATIONS):
             state = normalize(state)
             kept = _copy(state)
-            first, second = (self.solver.step(problem, state) for _ in range(2))
+            first, second = (self._step(problem, state) for _ in range(2))
             if not same(kept, _copy(state)):
                 return False, f"step {nit + 1} wrote into its state"
             if not same(_copy(normalize(first[0])), _copy(normalize(second[0]))):
@@ -152,7 +160,7 @@ class _Case:
                 ):
                     return False, f"iteration {nit}: grad_norm {measures.grad_norm:.6g}, there it is {length:.6g}"
             last = measures
-            state, measures = self.solver.step(problem, normalize(state))
+            state, measures = self._step(problem, normalize(state))
             if self.solver.monotone and not measures.fun <= last.fun + 1e-12 * max(1.0, abs(last.fun)):
                 return False, f"step {nit + 1} raised the objective, and the solver claims to be monotone"
         return True, ""
@@ -185,7 +193,7 @@ class _Case:
         counter = _Interrupting(self.problem, interrupt)
         counted = self._counted(counter.problem)
         run = iterate(
-            lambda state: self.solver.step(counted, state),
+            counter.watched(lambda state: self.solver.step(counted, state)),
             lambda: self.start(counter.problem),
             stop=MaxIterations(_ITERATIONS),
             checkpoint=None if directory is None else Checkpoint(directory, every_seconds=1e9),
@@ -201,7 +209,7 @@ class _Interrupting:
         self.calls, self._at = 0, at
         f = problem.objective
         wrapped = {
-            name: self._watched(getattr(f, name))
+            name: self.watched(getattr(f, name))
             for name in ("value", "value_and_gradient", "hessian_product")
             if getattr(f, name) is not None
         }
@@ -210,7 +218,7 @@ class _Interrupting:
             wrapped["terms"] = FiniteTerms(terms.n, lambda i: _watched_batch(self, terms.batch(i)))
         self.problem = dataclasses.replace(problem, objective=dataclasses.replace(f, **wrapped))
 
-    def _watched(self, function: Any) -> Any:
+    def watched(self, function: Any) -> Any:
         def watched(*args: Any) -> Any:
             self.calls += 1
             if self._at is not None and self.calls == self._at + 1:
@@ -222,7 +230,7 @@ class _Interrupting:
 
 def _watched_batch(counter: _Interrupting, batch: Objective) -> Objective:
     names = [name for name in ("value", "value_and_gradient", "hessian_product") if getattr(batch, name) is not None]
-    return dataclasses.replace(batch, **{name: counter._watched(getattr(batch, name)) for name in names})
+    return dataclasses.replace(batch, **{name: counter.watched(getattr(batch, name)) for name in names})
 
 
 def _copy(state: Any) -> Any:
@@ -257,7 +265,12 @@ def _examples(rng: np.random.Generator) -> list[tuple[Problem, Any, float]]:
         (
             Problem(
                 subspace,
-                _with_terms(lambda X: -float(np.sum(X * (S @ X))), lambda X: -2 * S @ X, lambda _, U: -2 * S @ U),
+                _with_terms(
+                    lambda X: -float(np.sum(X * (S @ X))),
+                    lambda X: -2 * S @ X,
+                    lambda _, U: -2 * S @ U,
+                    Traced(_trace, (S,)),
+                ),
             ),
             subspace.random_point(rng),
             -float(np.trace(S[-2:, -2:])),
@@ -280,13 +293,22 @@ def _nearest_point(manifold: Manifold, target: Any, rng: np.random.Generator) ->
     def value(x: Point) -> float:
         return 0.5 * norm(tree_map(np.subtract, x, target)) ** 2
 
-    f = _with_terms(value, lambda x: tree_map(np.subtract, x, target), lambda x, u: u)
+    traced = Traced(_half_square, (target,))
+    f = _with_terms(value, lambda x: tree_map(np.subtract, x, target), lambda x, u: u, traced)
     best = manifold.nearest(target)
     x = manifold.retract(best, tree_map(lambda leaf: 0.2 * leaf, manifold.random_tangent(best, rng)))
     return Problem(manifold, f), x, value(best)
 
 
-def _with_terms(value: Any, gradient: Any, hessian_product: Any) -> Objective:
+def _trace(X: Any, S: Any) -> Any:
+    return -(X * (S @ X)).sum()
+
+
+def _half_square(x: Any, target: Any) -> Any:
+    return 0.5 * sum(((a - b) ** 2).sum() for a, b in zip(leaves(x), leaves(target), strict=True))
+
+
+def _with_terms(value: Any, gradient: Any, hessian_product: Any, traced: Traced) -> Objective:
     """Return an objective with every ability of a solver's needs; its terms are four equal shares."""
     f = Objective(value, lambda x: (value(x), gradient(x)), hessian_product)
-    return dataclasses.replace(f, terms=FiniteTerms(4, lambda indices: f))
+    return dataclasses.replace(f, terms=FiniteTerms(4, lambda indices: f), traced=traced)

@@ -365,3 +365,45 @@ def test_an_interrupt_on_any_line_of_the_loop_loses_nothing(tmp_path: Path) -> N
         assert done.state["x"][0] == done.history["first"][-1], k
         assert_same(run(3, checkpoint=tmp_path / str(k), resume=True), whole)
     assert 100 < k < 999
+
+
+def test_steps_of_many_iterations_are_those_one_by_one(tmp_path: Path) -> None:
+    def newton(x: np.ndarray) -> np.ndarray:
+        return 0.5 * (x + 2 / x)
+
+    def value(x: np.ndarray) -> float:
+        return float(abs(x * x - 2)[0])
+
+    def one(state: Any) -> Any:
+        x = newton(state["x"])
+        return {"x": x}, ms.Measures(value(x), 1.0, evaluations=ms.Evaluations(2))
+
+    def many(state: Any) -> Any:
+        x, values = state["x"], []
+        for _ in range(3):
+            x = newton(x)
+            values.append(value(x))
+        columns = {"fun": np.array(values), "grad_norm": np.ones(3), "nfev": 2.0 * np.arange(1, 4)}
+        return {"x": x}, ms.Steps(tuple(ms.Measures(v, 1.0) for v in values), columns, ms.Evaluations(6))
+
+    start, first = {"x": np.array([100.0])}, ms.Measures(9998.0, 1.0)
+    single = ms.iterate(one, start, first, stop=ms.MaxIterations(6))
+    run = ms.iterate(many, start, first, stop=ms.MaxIterations(6), checkpoint=tmp_path)
+    assert run.nit == 6 and run.state["x"] == single.state["x"] and run.measures.evaluations.nfev == 12
+    for name in ("nit", "fun", "grad_norm", "nfev"):
+        np.testing.assert_array_equal(run.history[name], single.history[name])
+    assert np.all(np.diff(run.history["time"]) >= 0)
+    more = ms.iterate(many, start, first, stop=ms.MaxIterations(9), checkpoint=tmp_path, resume=True)
+    assert more.nit == 9 and len(more.history["fun"]) == 10
+    # a rule sees the last iterates of a step as if each had been one
+    steady = ms.iterate(many, start, first, stop=ms.CostChange(1e-9) | ms.MaxIterations(60))
+    assert steady.status is ms.Status.COST_CHANGE and steady.nit % 3 == 0
+
+
+def test_steps_end_by_their_own_status_without_an_iteration() -> None:
+    def stuck(state: Any) -> Any:
+        none = {name: np.zeros(0) for name in ("fun", "grad_norm", "nfev")}
+        return state, ms.Steps((ms.Measures(1.0, status=ms.Status.NO_DECREASE),), none, ms.Evaluations(30))
+
+    run = ms.iterate(stuck, {"x": np.ones(1)}, ms.Measures(1.0), stop=ms.MaxIterations(5))
+    assert run.status is ms.Status.NO_DECREASE and run.nit == 0 and run.history["nfev"].tolist() == [30.0]

@@ -204,3 +204,21 @@ def test_successes_and_sentences() -> None:
 def test_a_rule_without_check_says_so() -> None:
     with pytest.raises(TypeError, match="abstract method"):
         StoppingRule().check(START)
+
+
+@pytest.mark.parametrize("solver", ["lbfgs", "bb", "tr"])
+def test_single_precision_ends_solved(solver: str) -> None:
+    """The sum of weighted eigenvalues, to the 1e-5 that the rule asks for there."""
+    for seed in range(8):
+        rng = np.random.default_rng(seed)
+        A = rng.standard_normal((5, 5))
+        S, N = (A + A.T).astype(np.float32), np.array([1, 2], np.float32)
+        f = ms.objective(
+            lambda X, S=S, N=N: ((S @ X) * X * N).sum(),
+            lambda X, S=S, N=N: 2 * (S @ X) * N,
+            hessian_product=lambda X, U, S=S, N=N: 2 * (S @ U) * N,
+        )
+        start = ms.manifolds.Stiefel(5, 2).random_point(rng, np.float32)
+        result = ms.minimize(ms.Problem(ms.manifolds.Stiefel(5, 2), f), start, solver=solver)
+        w = np.linalg.eigvalsh(A + A.T)
+        assert result.success and result.fun == pytest.approx(2 * w[0] + w[1], rel=2e-5)

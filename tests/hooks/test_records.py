@@ -14,7 +14,7 @@ from manifoldseq import hooks
 
 WRONG = [
     (lambda: hooks.ModelSpec("", build="a:b"), "ModelSpec '': name must start with a letter or digit"),
-    (lambda: hooks.ModelSpec("p:x", build="a:b"), "ModelSpec 'p:x': name must start with a letter or digit"),
+    (lambda: hooks.ModelSpec("p:x:y", build="a:b"), "ModelSpec 'p:x:y': name must start with a letter or digit"),
     (lambda: hooks.ModelSpec(None, build="a:b"), "ModelSpec None: name must start"),
     (lambda: hooks.ModelSpec("x", build="a.b"), "build must be a callable or a string 'package.module:attribute'"),
     (lambda: hooks.ModelSpec("x", build="a:b", example=3), "ModelSpec 'x': example must be a callable"),
@@ -95,7 +95,7 @@ def test_registering_a_record_again_replaces_it() -> None:
 
 def test_registering_tells_the_author_what_is_wrong() -> None:
     before = [plugin.as_dict() for plugin in hooks.plugins()]
-    with pytest.raises(ValueError, match="names with 'pymanopt' before a colon are the core's"):
+    with pytest.raises(ValueError, match="only the plugin 'pymanopt' gives names that begin with 'pymanopt:'"):
         ms.register(hooks.SolverSpec("pymanopt:mine", "math:hypot"))
     with pytest.raises(ValueError, match="registers nothing"):
         ms.register(SimpleNamespace())

@@ -1,0 +1,195 @@
+"""Compiled solvers: time per iteration against the numpy engine, many problems at once, and the time to compile."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+
+import manifoldseq as ms
+
+from .._report import interleaved
+from ._session import Session
+
+M = ms.manifolds
+
+
+class Pair(NamedTuple):
+    """A problem of jax, and the same with a gradient in numpy."""
+
+    compiled: ms.Problem
+    by_hand: ms.Problem
+    start: Any
+
+
+def run(session: Session) -> None:
+    """Measure; CPU seconds of whole runs with the default rule, divided by their iterations."""
+    _iterations(session)
+    _batches(session)
+    _compilation(session)
+
+
+def brockett(X: Any, A: Any, N: Any) -> Any:
+    return ((A @ X) * X * N).sum()
+
+
+def procrustes(X: Any, A: Any, B: Any) -> Any:
+    return ((A @ X - B) ** 2).sum()
+
+
+def likelihood(X: Any, S: Any) -> Any:
+    import jax.numpy as jnp
+
+    return jnp.linalg.slogdet(X)[1] + jnp.trace(jnp.linalg.solve(X, S))
+
+
+def alignment(R: Any, S: Any) -> Any:
+    return ((R - S) ** 2).sum() + ((R[1:] - R[:-1]) ** 2).sum()
+
+
+def _pairs(seed: int) -> dict[str, Pair]:
+    rng = np.random.default_rng(seed)
+    found: dict[str, Pair] = {}
+
+    def add(name: str, manifold: Any, cost: Any, fused: Callable[[Any], Any], *args: np.ndarray) -> None:
+        compiled = ms.Problem(manifold, ms.objective(cost, args=args, backend="jax"))
+        by_hand = ms.Problem(manifold, ms.objective(value_and_gradient=fused))
+        found[name] = Pair(compiled, by_hand, manifold.random_point(np.random.default_rng(seed)))
+
+    for n, p in ((5, 2), (20, 5), (200, 10)):
+        A, N = rng.standard_normal((n, n)), np.arange(1.0, p + 1)
+        A = A + A.T
+
+        def of_brockett(X: Any, A: Any = A, N: Any = N) -> Any:
+            AXN = (A @ X) * N
+            return float((AXN * X).sum()), 2 * AXN
+
+        add(f"St({n},{p})", M.Stiefel(n, p), brockett, of_brockett, A, N)
+    B = rng.standard_normal((5, 9))
+    S = B @ B.T / 9
+
+    def of_likelihood(X: Any) -> Any:
+        inverse = np.linalg.inv(X)
+        return float(np.linalg.slogdet(X)[1] + np.trace(inverse @ S)), inverse - inverse @ S @ inverse
+
+    add("SPD(5)", M.SymmetricPositiveDefinite(5), likelihood, of_likelihood, S)
+    T = rng.standard_normal((150, 3, 3))
+
+    def of_alignment(R: Any) -> Any:
+        D, E = R - T, R[1:] - R[:-1]
+        G = 2 * D
+        G[1:] += 2 * E
+        G[:-1] -= 2 * E
+        return float((D * D).sum() + (E * E).sum()), G
+
+    add("SO(3)^150", M.SpecialOrthogonal(3) ** 150, alignment, of_alignment, T)
+    return found
+
+
+LEAST = {
+    ("St(5,2)", "bb"): (10, 8),
+    ("St(20,5)", "bb"): (4, 8),
+    ("St(5,2)", "lbfgs"): (4, 8),
+    ("St(20,5)", "lbfgs"): (3.5, 8),
+    ("St(200,10)", "bb"): (None, None),
+    ("St(200,10)", "lbfgs"): (None, None),
+    ("SPD(5)", "bb"): (5, None),
+    ("SPD(5)", "lbfgs"): (5, None),
+    ("SO(3)^150", "bb"): (2, None),
+    ("SO(3)^150", "lbfgs"): (1.3, None),
+}
+"""Targets: against a gradient in numpy, and against the same cost of jax through the loop in Python."""
+
+
+def _iterations(session: Session) -> None:
+    session.report.title("compiled solvers: time per iteration of whole runs with the default rule")
+    for name, pair in _pairs(0).items():
+        for solver in ("bb", "lbfgs"):
+            kinds = {
+                "compiled": (pair.compiled, f"jax:{solver}"),
+                "numpy": (pair.by_hand, solver),
+                "python": (pair.compiled, solver),
+            }
+            nit: dict[str, int] = {}
+
+            def one(kind: str, kinds: Any = kinds, pair: Pair = pair, nit: Any = nit, repeats: int = 1) -> None:
+                for _ in range(repeats):
+                    result = ms.minimize(kinds[kind][0], pair.start, solver=kinds[kind][1])
+                nit[kind] = result.nit
+
+            functions = {}
+            for kind in kinds:
+                one(kind)  # compiles
+                began = time.process_time()
+                one(kind)
+                repeats = max(1, int(0.05 / max(time.process_time() - began, 1e-4)))
+                functions[kind] = (lambda kind=kind, repeats=repeats, one=one: one(kind, repeats=repeats)), repeats
+            rounds = session.rounds + 2
+            seconds = interleaved({kind: call for kind, (call, _) in functions.items()}, rounds)
+            each = {kind: np.min(seconds[kind]) / functions[kind][1] / max(nit[kind], 1) for kind in kinds}
+            by_numpy, by_python = LEAST[name, solver]
+            session.report.row(f"{name} jax:{solver}, microseconds per iteration", 1e6 * each["compiled"])
+            row = f"{name} jax:{solver}: times faster than {solver} with a gradient in numpy"
+            session.report.row(row, each["numpy"] / each["compiled"], least=by_numpy)
+            row = f"{name} jax:{solver}: times faster than {solver} on the same cost of jax"
+            session.report.row(row, each["python"] / each["compiled"], least=by_python)
+
+
+def _batches(session: Session) -> None:
+    session.report.title("compiled solvers: many problems against minimize_batch of the numpy engine")
+    n = 50 if session.quick else 1000
+    rng = np.random.default_rng(0)
+    for rows, p in ((5, 2), (20, 5)):
+        manifold = M.Stiefel(rows, p)
+        A, B, N = rng.standard_normal((n, rows, rows)), rng.standard_normal((n, rows, p)), np.arange(1.0, p + 1)
+        S = A + A.mT
+        starts = np.stack([manifold.random_point(rng) for _ in range(n)])
+
+        def of_procrustes(X: Any, which: Any, A: Any = A, B: Any = B) -> Any:
+            R = A[which] @ X - B[which]
+            return (R * R).sum(axis=(1, 2)), 2 * A[which].mT @ R
+
+        def of_brockett(X: Any, which: Any, S: Any = S, N: Any = N) -> Any:
+            Y = (S[which] @ X) * N
+            return (Y * X).sum(axis=(1, 2)), 2 * Y
+
+        for name, cost, batched, data in (
+            ("Procrustes", procrustes, of_procrustes, [(a, b) for a, b in zip(A, B, strict=True)]),
+            ("Brockett", brockett, of_brockett, [(s, N) for s in S]),
+        ):
+            many = [ms.Problem(manifold, ms.objective(cost, args=args, backend="jax")) for args in data]
+            whole = ms.Problem(manifold, ms.objective(batched=batched))
+            for solver in ("bb", "lbfgs"):
+                kinds = {"compiled": (many, f"jax:{solver}"), "numpy": (whole, solver)}
+                functions = {
+                    kind: lambda given=given, starts=starts: ms.minimize_batch(given[0], starts, solver=given[1])
+                    for kind, given in kinds.items()
+                }
+                assert all(call().success.mean() > 0.99 for call in functions.values())  # and compiles
+                seconds = interleaved(functions, min(session.rounds, 3))
+                ratio = float(np.min(seconds["numpy"]) / np.min(seconds["compiled"]))
+                session.report.row(f"{n} of {name} St({rows},{p}), jax:{solver}: times faster", ratio, least=1.1)
+
+
+def _compilation(session: Session) -> None:
+    session.report.title("compiled solvers: CPU seconds to compile, of St(7,2), a first problem")
+    rng = np.random.default_rng(0)
+    A = rng.standard_normal((7, 7))
+
+    def fresh() -> ms.Problem:
+        objective = ms.objective(brockett, args=(A + A.T, np.array([1.0, 2.0])), backend="jax")
+        return ms.Problem(M.Stiefel(7, 2), objective)
+
+    for stop, what, most in (
+        (ms.GradientNorm(1e-6) | ms.MaxIterations(1000), "gradient rule", 3.0),
+        (None, "default rule, what is shared with the gradient rule included", 5.0),
+    ):
+        for solver in ("bb", "lbfgs"):
+            began = time.process_time()
+            ms.minimize(fresh(), solver=f"jax:{solver}", stop=stop, seed=0)
+            session.report.row(f"jax:{solver}, {what}", time.process_time() - began, most=most)
+    began = time.process_time()
+    ms.minimize(fresh(), solver="jax:lbfgs", seed=0)
+    session.report.row("a second problem", time.process_time() - began)

@@ -1,0 +1,80 @@
+"""Evaluations and Hessian products of a traced cost."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+
+from manifoldseq.linalg import leaves
+
+from ._geometry import Geometry
+
+
+class At(NamedTuple):
+    """An evaluated point."""
+
+    P: Any
+    f: Any
+    e: Any
+    """Euclidean gradient."""
+    g: Any
+    """Riemannian gradient in flat coordinates."""
+    gn: Any
+    en: Any
+    """Norms of both gradients."""
+
+
+def dot(u: Any, v: Any) -> Any:
+    """Return the dot product of flat vectors."""
+    return jnp.sum(u * v)
+
+
+def norm(u: Any) -> Any:
+    """Return the length of a flat vector."""
+    return jnp.sqrt(dot(u, u))
+
+
+def where(condition: Any, new: Any, old: Any) -> Any:
+    """Return one of two trees."""
+    return jax.tree.map(lambda a, b: jnp.where(condition, a, b), new, old)
+
+
+def evaluate(cost: Callable[..., Any], geo: Geometry, P: Any, args: Any) -> At:
+    """Return the evaluation of a cost at a point of the loop."""
+    x = geo.lower(P)
+    f, e = jax.value_and_grad(cost)(x, *args)
+    f = f.astype(leaves(x)[0].dtype)
+    g = geo.flat(geo.gradient(P, e))
+    return At(P, f, e, g, norm(g), jnp.sqrt(sum(jnp.sum(leaf * leaf) for leaf in leaves(e))))
+
+
+def hessian(cost: Callable[..., Any], geo: Geometry, P: Any, args: Any, free: Any = None) -> Callable[[Any], Any]:
+    """Return the product of flat coordinates with the Riemannian Hessian: forward over reverse through the model."""
+
+    def along(v: Any) -> Any:
+        return cost(geo.model(P, geo.project(P, geo.tree(v))), *args)
+
+    def product(v: Any) -> Any:
+        image = jax.jvp(jax.grad(along), (jnp.zeros_like(v),), (v,))[1]
+        image = geo.flat(geo.project(P, geo.tree(image)))
+        return image if free is None else jnp.where(free, image, 0)
+
+    return product
+
+
+def first_step(cost: Callable[..., Any], geo: Geometry, at: At, args: Any) -> Any:
+    """Return the step along the negative gradient to the minimizer of the quadratic model.
+
+    As in the core six bits of it are kept, so that paths do not hang on rounding.
+    """
+    u = at.g / jnp.where(at.gn > 0, at.gn, 1)
+    curvature = dot(u, hessian(cost, geo, at.P, args)(u))
+    length = geo.scale(at.P)
+    length = jnp.where(length > 0, length, 1) / jnp.where(at.gn > 0, at.gn, 1)
+    step = jnp.minimum(jnp.where(curvature > 0, 1 / curvature, length), 10 * length)
+    step = jnp.where((step > 0) & jnp.isfinite(step), step, 1)
+    mantissa, exponent = jnp.frexp(step)
+    return jnp.ldexp(jnp.round(mantissa * 64) / 64, exponent).astype(at.f.dtype)

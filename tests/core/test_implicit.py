@@ -1,0 +1,89 @@
+"""Derivatives of a solution without jax: against closed forms and against solutions for other parameters."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import manifoldseq as ms
+
+M = ms.manifolds
+
+
+def test_the_eigenvector_of_a_matrix() -> None:
+    """dv = (λ − A)⁺ dA v for the eigenvector v of the least eigenvalue λ."""
+    rng = np.random.default_rng(0)
+    A = rng.standard_normal((4, 4))
+    A = A + A.T
+
+    def problem(A: Any) -> ms.Problem:
+        S = (A + A.T) / 2
+        f = ms.objective(lambda x: x @ S @ x, lambda x: 2 * S @ x, hessian_product=lambda x, u: 2 * S @ u)
+        return ms.Problem(M.Sphere(4), f)
+
+    result, c = ms.minimize(problem(A), seed=0), rng.standard_normal(4)
+    w, V = np.linalg.eigh(A)
+    v = V[:, 0] * np.sign(V[:, 0] @ result.x)
+    back = np.linalg.pinv(w[0] * np.eye(4) - A, rcond=1e-9) @ c
+    expected = (np.outer(back, v) + np.outer(v, back)) / 2
+    found = ms.implicit_gradient(result, A, problem=problem, cotangent=c)
+    np.testing.assert_allclose(found, expected, atol=1e-6 * np.abs(expected).max())
+
+
+@pytest.mark.parametrize("hessian", [True, False])
+def test_a_product_with_spd_and_bounds_against_other_solutions(hessian: bool) -> None:
+    rng = np.random.default_rng(1)
+    manifold = M.Product(M.SymmetricPositiveDefinite(2), M.BoundedDiagonal(3, bound=0.9))
+    S, cX, cd = np.array([[2.0, 0.3], [0.3, 1.0]]), rng.standard_normal((2, 2)), rng.standard_normal(3)
+
+    def problem(theta: Any) -> ms.Problem:
+        a, t = theta
+
+        def fused(x: Any) -> Any:
+            X, d = x
+            inverse, off = np.linalg.inv(X), d - t
+            value = np.linalg.slogdet(X)[1] + a * np.trace(inverse @ S) + (off**2).sum() + 0.1 * d.sum() * X[0, 0]
+            gX = inverse - a * inverse @ S @ inverse + 0.1 * d.sum() * np.diag([1.0, 0.0])
+            return float(value), (gX, 2 * off + 0.1 * X[0, 0])
+
+        def product(x: Any, u: Any) -> Any:
+            (_X, _d), (U, e), P = x, u, np.linalg.inv(x[0])
+            bent = -P @ U @ P + a * (P @ U @ P @ S @ P + P @ S @ P @ U @ P) + 0.1 * e.sum() * np.diag([1.0, 0.0])
+            return bent, 2 * e + 0.1 * U[0, 0]
+
+        return ms.Problem(
+            manifold, ms.objective(value_and_gradient=fused, hessian_product=product if hessian else None)
+        )
+
+    theta = (np.array(1.5), np.array([0.2, -0.1, 3.0]))
+    start = (np.eye(2), np.zeros(3))
+
+    def solved(theta: Any) -> ms.Result:
+        return ms.minimize(problem(theta), start, solver="lbfgs", stop=ms.GradientNorm(1e-10) | ms.MaxIterations(500))
+
+    def loss(theta: Any) -> float:
+        X, d = solved(theta).x
+        return float((cX * X).sum() + (cd * d).sum())
+
+    da, dt = ms.implicit_gradient(solved(theta), theta, problem=problem, cotangent=(cX, cd))
+    h = 1e-5
+    assert da == pytest.approx((loss((theta[0] + h, theta[1])) - loss((theta[0] - h, theta[1]))) / (2 * h), rel=1e-5)
+    for k in range(3):
+        e = np.eye(3)[k] * h
+        expected = (loss((theta[0], theta[1] + e)) - loss((theta[0], theta[1] - e))) / (2 * h)
+        assert dt[k] == pytest.approx(expected, rel=1e-5, abs=1e-7)
+    assert dt[2] == pytest.approx(0.0, abs=1e-12)  # that entry is held at its bound
+
+
+def test_what_has_no_derivative_raises() -> None:
+    def problem(a: Any) -> ms.Problem:  # the second coordinate is free: nothing decides it
+        return ms.Problem(M.Euclidean(2), ms.objective(lambda x: (x[0] - a) ** 2 + 1))
+
+    limited = ms.minimize(problem(1.0), np.zeros(2), max_iter=0)
+    with pytest.raises(ValueError, match="needs the Result of a run that has converged"):
+        ms.implicit_gradient(limited, np.array(1.0), problem=problem, cotangent=np.ones(2))
+    solved = ms.minimize(problem(1.0), np.zeros(2), stop=ms.GradientNorm(1e-8) | ms.MaxIterations(50))
+    with pytest.raises(ValueError, match="Hessian at the solution is singular"):
+        ms.implicit_gradient(solved, np.array(1.0), problem=problem, cotangent=np.ones(2))
