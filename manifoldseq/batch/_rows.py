@@ -127,16 +127,16 @@ class Clock(StoppingRule):
 
 
 class _Now(NamedTuple):
-    """Measures of the active problems, one column each."""
+    """Measures of the active problems, one column each, in the order of :class:`Measures`."""
 
     fun: Any
     grad_norm: Any
     step_size: Any = np.nan
     egrad_norm: Any = np.nan
     curvature: Any = np.nan
+    curvature_ahead: Any = np.nan
     scale: Any = np.nan
     pushed_inward: Any = np.nan
-    curvature_ahead: Any = np.nan
 
     @classmethod
     def of(cls, measures: Measures) -> np.ndarray:
@@ -248,7 +248,7 @@ class RowRun:
         for k in some.tolist():
             number, recent, at = int(rows["which"][k]), rows["recent"][k], Iterate.of(rows["solver"]).row(k)
             one = self.algorithm.descent.alone(ROWS.one(rows["solver"], k)) | at.state()
-            now = _measures(*recent[-1].tolist())
+            now = _measures(recent[-1:])[0]
             one, now = in_unit(self.single, self.problem_of(number, trials), one, now)
             recent = np.concatenate([recent[:-1], _Now.of(now)[None]])
             status = Status.NO_DECREASE.name if rows["failed"][k] else None
@@ -338,7 +338,7 @@ class RowRun:
             measures = self.algorithm.confirm(rows, at, _columns(recent[some]), look)
             recent[some, -1] = _Now.of(measures)
             for k in some:
-                now = _measures(*recent[k, -1].tolist())
+                now = _measures(recent[k, -1:])[0]
                 now.status = runs[k].current.status
                 now.evaluations = Evaluations(*[float((trials - before)[part["which"][k]])] * 2)
                 found[k] = self.asked(runs[k].instead(now))
@@ -384,7 +384,7 @@ class RowRun:
         else:
             nit, fun, first, spent = int(nit), float(fun), float(first), float(spent)
             # a row that has begun later, or has waited, has fewer measures than others
-            recent = tuple([_measures(*row) for row in rows["recent"][k, -1 - nit :].tolist()])
+            recent = _measures(rows["recent"][k, -1 - nit :])
             recent[-1].status = Status.NO_DECREASE if rows["failed"][k] else None
         return RunSoFar(recent, nit, self.clock.time, Evaluations(spent, spent), Measures(fun, first), first, eps)
 
@@ -402,31 +402,12 @@ class RowRun:
         )
 
 
-def _measures(
-    fun: float,
-    grad_norm: float,
-    step: float,
-    egrad_norm: float,
-    curvature: float,
-    scale: float,
-    pushed: float,
-    ahead: float,
-) -> Measures:
-    """Return the measures of one problem from its columns; those that are NaN are not known."""
-    return Measures(
-        fun,
-        grad_norm,
-        None,
-        step if step == step else None,
-        egrad_norm if egrad_norm == egrad_norm else None,
-        _NONE,
-        None,
-        _NO_COLUMNS,
-        curvature if curvature == curvature else None,
-        ahead if ahead == ahead else None,
-        scale if scale == scale else None,
-        pushed if pushed == pushed else None,
-    )
+def _measures(recent: np.ndarray) -> tuple[Measures, ...]:
+    """Return the measures of one problem at its last iterates, from shape (iterates, 8); numbers of NaN are unknown."""
+    known = recent.astype(object)
+    known[:, 2:][np.isnan(recent[:, 2:])] = None
+    rows = known.tolist()  # in the order of `_Now`
+    return tuple([Measures(f, g, None, s, e, _NONE, None, _NO_COLUMNS, c, a, x, b) for f, g, s, e, c, a, x, b in rows])
 
 
 def _columns(recent: np.ndarray) -> tuple[Measures, ...]:

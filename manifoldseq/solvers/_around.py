@@ -28,7 +28,7 @@ def in_range(solver: Solver) -> Solver:
 
 def leaves_range(solver: Solver, dtype: np.dtype, grad_norm: np.ndarray) -> np.ndarray:
     """Return which gradients make :func:`in_unit` look for a unit."""
-    most = _MOST[dtype]
+    most = MOST[dtype]
     return ~((1 / most <= grad_norm) & (grad_norm <= most)) & isinstance(solver, _InRange)
 
 
@@ -40,37 +40,33 @@ def in_unit(solver: Solver, problem: Problem, state: State, measures: Measures) 
 UNUSUAL = 32.0
 """Of a problem with constraints: gradients at the start that are larger, or smaller than the inverse, get a unit."""
 
-_MOST = {np.dtype(t): float(np.finfo(t).max) ** 0.2 for t in (np.float32, np.float64)}
+MOST = {np.dtype(t): float(np.finfo(t).max) ** 0.2 for t in (np.float32, np.float64)}
+"""Products of five numbers up to this, and from its inverse, stay in the range of a dtype."""
 
 
 @dataclass(frozen=True)
 class _Around(Solver):
-    """A solver inside another, which says the same about itself."""
+    """A solver inside another, which says the same about itself; its state may name a unit of the objective."""
 
     solver: Solver
 
     def __post_init__(self) -> None:
-        within = self.solver
-        vars(self).update(
-            needs=within.needs,
-            constraints=within.constraints,
-            deterministic=within.deterministic,
-            whole_pass=within.whole_pass,
-            counts=within.counts,
-            resumable=within.resumable,
-            curvature=within.curvature,
-            trusted=within.trusted,
-        )
+        names = ("needs", "constraints", "deterministic", "whole_pass", "counts", "resumable", "curvature", "trusted")
+        vars(self).update({name: getattr(self.solver, name) for name in names})
 
     @property
     def monotone(self) -> bool:
         return self.solver.monotone
 
     def confirm(self, problem: Problem, state: State, recent: tuple[Measures, ...], look: Look) -> Measures:
-        return self.solver.confirm(problem, state, recent, look)
+        unit: float = state.get("unit", 1.0)
+        scaled = tuple([divided(measures, 1 / unit) for measures in recent])
+        within = look._replace(decrease=look.decrease * unit)
+        return divided(self.solver.confirm(multiplied(problem, unit), state, scaled, within), unit)
 
     def unclaimed_slope(self, problem: Problem, state: State, now: Measures) -> float:
-        return self.solver.unclaimed_slope(problem, state, now)
+        unit: float = state.get("unit", 1.0)
+        return self.solver.unclaimed_slope(multiplied(problem, unit), state, divided(now, 1 / unit)) / unit
 
     def answer(self, problem: Problem[Point], state: State) -> Point:
         return self.solver.answer(problem, state)
@@ -96,32 +92,14 @@ class _InRange(_Around):
         new, measures = self.solver.step(multiplied(problem, unit), state)
         return self.in_unit(problem, {**new, "unit": unit}, divided(measures, unit), unit)
 
-    def confirm(self, problem: Problem, state: State, recent: tuple[Measures, ...], look: Look) -> Measures:
-        unit: float = state.get("unit", 1.0)
-        if unit == 1.0:
-            return self.solver.confirm(problem, state, recent, look)
-        scaled = tuple([divided(measures, 1 / unit) for measures in recent])
-        within = look._replace(decrease=look.decrease * unit)
-        return divided(self.solver.confirm(multiplied(problem, unit), state, scaled, within), unit)
-
-    def unclaimed_slope(self, problem: Problem, state: State, now: Measures) -> float:
-        return _slope_in_unit(self.solver, problem, state, now)
-
     def in_unit(self, problem: Problem, state: State, measures: Measures, unit: float) -> tuple[State, Measures]:
         """Return the state, begun anew in another unit if the gradient leaves the range of this one."""
-        # of numbers between 1 / most and most products of five stay in the range
-        most = _MOST[state["grad"].dtype]
+        most = MOST[state["grad"].dtype]
         if 1 / most <= (measures.grad_norm or 0.0) * unit <= most or measures.status is not None:
             return state, measures
-        largest = max(float(np.max(np.abs(leaf), initial=0.0)) for leaf in leaves(state["egrad"]))
-        if not (0 < largest < math.inf and math.isfinite(state["fun"])):
-            return state, measures
-        # a power of two, so that no digit changes
-        change = 2.0 ** -round(math.log2(largest))
-        if 1 / most <= change <= most:
-            return state, measures
+        change = unit_of(_largest(state["egrad"]), most)
         unit = unit * change
-        if not 0 < unit < math.inf:
+        if change == 1.0 or not (0 < unit < math.inf and math.isfinite(state["fun"])):
             return state, measures
         state, begun = self.solver.init(
             known(problem, state["fun"] * change, times(change, state["egrad"])), state["x"]
@@ -141,9 +119,7 @@ class _InUnit(_Around):
     def init(self, problem: Problem[Point], point: Point) -> tuple[State, Measures]:
         f = problem.objective
         fun, egrad = f.value_and_gradient(point)  # type: ignore[misc]
-        size = max(float(np.max(np.abs(leaf), initial=0.0)) for leaf in leaves(egrad)) or abs(fun)
-        unit = 2.0 ** -round(math.log2(size)) if 0 < size < math.inf else 1.0
-        unit = 1.0 if 1 / UNUSUAL <= unit <= UNUSUAL else unit
+        unit = unit_of(_largest(egrad) or abs(fun), UNUSUAL)
         given = replace(f, value_and_gradient=lambda x: (fun, egrad) if x is point else f.value_and_gradient(x))  # type: ignore[misc]
         return self._in_own_unit(unit, *self.solver.init(multiplied(replace(problem, objective=given), unit), point))
 
@@ -151,25 +127,19 @@ class _InUnit(_Around):
         unit: float = state["unit"]
         return self._in_own_unit(unit, *self.solver.step(multiplied(problem, unit), state))
 
-    def confirm(self, problem: Problem, state: State, recent: tuple[Measures, ...], look: Look) -> Measures:
-        unit: float = state["unit"]
-        scaled = tuple([divided(measures, 1 / unit) for measures in recent])
-        within = look._replace(decrease=look.decrease * unit)
-        return divided(self.solver.confirm(multiplied(problem, unit), state, scaled, within), unit)
-
-    def unclaimed_slope(self, problem: Problem, state: State, now: Measures) -> float:
-        return _slope_in_unit(self.solver, problem, state, now)
-
     def _in_own_unit(self, unit: float, state: State, measures: Measures) -> tuple[State, Measures]:
         multipliers = {name: values / unit for name, values in state["multipliers"].items()}
         return {**state, "unit": unit, "multipliers": multipliers}, divided(measures, unit)
 
 
-def unit_of(size: float, dtype: np.dtype) -> float:
-    """Return the power of two that takes a size to 1 where products of five such numbers leave the range, else 1."""
-    if 1 / _MOST[dtype] <= size <= _MOST[dtype] or not 0 < size < math.inf:
-        return 1.0
-    return math.ldexp(1.0, -math.frexp(size)[1])
+def unit_of(size: float, most: float) -> float:
+    """Return the power of two that takes a size to about 1, so that no digit changes; 1 from 1 / `most` to `most`."""
+    unit = 2.0 ** min(1023, -round(math.log2(size))) if 0 < size < math.inf else 1.0
+    return 1.0 if 1 / most <= unit <= most else unit
+
+
+def _largest(tree: Point) -> float:
+    return max(float(np.max(np.abs(leaf), initial=0.0)) for leaf in leaves(tree))
 
 
 def multiplied(problem: Problem, unit: float) -> Problem:
@@ -193,20 +163,15 @@ def multiplied(problem: Problem, unit: float) -> Problem:
     )
 
 
-def _slope_in_unit(solver: Solver, problem: Problem, state: State, now: Measures) -> float:
-    unit: float = state.get("unit", 1.0)
-    if unit == 1.0:
-        return solver.unclaimed_slope(problem, state, now)
-    return solver.unclaimed_slope(multiplied(problem, unit), state, divided(now, 1 / unit)) / unit
-
-
 def times(unit: float, tree: Point) -> Point:
     """Return a point or vector multiplied by a number, in its dtype."""
     return tree_map(lambda leaf: leaf * leaf.dtype.type(unit), tree)
 
 
 def divided(measures: Measures, unit: float) -> Measures:
-    """Return the measures of an objective of which these are those of a multiple."""
+    """Return the measures of an objective of which these are those of a multiple; the same ones if that is 1."""
+    if unit == 1.0:
+        return measures
     names = ("fun", "grad_norm", "egrad_norm", "curvature", "curvature_ahead", "pushed_inward", "unclaimed_slope")
     return replace(
         measures, **{name: None if (value := getattr(measures, name)) is None else value / unit for name in names}

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property
+from typing import ClassVar
 
 from ._descents import Conjugate
-from ._line_search import LineSearch
-from ._search import Search, check_line_search, line_search
+from ._line_search import Searching
 
 
 @dataclass(frozen=True)
-class CG(LineSearch, Conjugate):
+class CG(Searching, Conjugate):
     """Nonlinear conjugate gradients on a manifold.
 
     The next direction is ``−P g⁺ + β d``, with the last gradient and direction transported to the new point and P the
@@ -48,12 +47,4 @@ class CG(LineSearch, Conjugate):
     """
 
     line_search: str = "wolfe"
-    max_trials: int = 30
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        check_line_search("CG", self.line_search, self.max_trials)
-
-    @cached_property
-    def search(self) -> Search:  # type: ignore[override]
-        return line_search(self.line_search, self.max_trials, 0.1)
+    slope_left: ClassVar[float] = 0.1

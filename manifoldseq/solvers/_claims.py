@@ -10,7 +10,7 @@ import numpy as np
 
 from .._problem import Problem
 from ..linalg import Decision, Scalar, freeze
-from ._iterates import Iterate, inner_product, retracted
+from ._iterates import Iterate, inner_product, random_direction, retracted
 
 NOISE = 200
 """Differences of values by so many units of rounding are none."""
@@ -34,10 +34,7 @@ def unclaimed_slope(problem: Problem, at: Iterate, level: Scalar) -> Scalar:
     if not manifold.dim:
         return axis.filled(at.x, 0.0)
     tree = axis.tree(manifold.shape)
-    v = axis.flatten(manifold.random_tangent(at.x, probing()))
-    free = manifold.free(at.x, at.egrad) if manifold.bounded else None
-    if free is not None:
-        v = np.where(axis.flatten(free), v, v.dtype.type(0))
+    v = random_direction(problem, at, probing())
     square = dot(v, v)
     valid = (square > 0) & (square < math.inf) & axis.finite(at.fun)
     if not axis.any(valid):

@@ -521,10 +521,8 @@ def _transported(
             rows = zip(flat[:k], flat[k:], sy.tolist(), yy.tolist(), curved, strict=True)
             return tuple((s, y, a, a / b) for s, y, a, b, keep in rows if keep), curvature
         kept: list[Any] = []
-        for s, y, a, b, keep in zip(flat[:k], flat[k:], sy, yy, curved, strict=True):
-            scale = np.where(keep, a / b, kept[-1][3] if kept else 1.0)
-            s, y = (v if keep.all() else np.where(keep[:, None], v, v.dtype.type(0)) for v in (s, y))
-            kept.append((s, y, np.where(keep, a, np.inf), scale))
+        for pair in zip(flat[:k], flat[k:], sy, yy, curved, strict=True):
+            kept.append(_row_pair(*pair, kept))
     return tuple(kept), curvature
 
 
@@ -567,12 +565,17 @@ def secant_pair(s: Vector, y: Vector, dot: Dot, before: Sequence[Pair] = ()) -> 
     sy, yy = dot(s, y), dot(y, y)
     curved = (yy > 0) & (sy > 1e-12 * (dot(s, s) * yy) ** 0.5)
     if s.ndim > 1:
-        last = before[-1][3] if before else np.ones(len(s))
-        if not curved.all():
-            s, y = (np.where(curved[:, None], v, v.dtype.type(0)) for v in (s, y))
-        with np.errstate(all="ignore"):
-            return s, y, np.where(curved, sy, np.inf), np.where(curved, sy / yy, last)
+        return _row_pair(s, y, sy, yy, curved, before)
     return (s, y, sy, sy / yy) if curved else None
+
+
+def _row_pair(s: Vector, y: Vector, sy: Scalar, yy: Scalar, curved: Decision, before: Sequence[Pair]) -> Pair:
+    """Return a pair of many problems, of no effect in the rows without curvature: their scale is that before."""
+    last = before[-1][3] if before else np.ones(len(s))
+    if not curved.all():
+        s, y = (np.where(curved[:, None], v, v.dtype.type(0)) for v in (s, y))
+    with np.errstate(all="ignore"):
+        return s, y, np.where(curved, sy, np.inf), np.where(curved, sy / yy, last)
 
 
 def two_loop(

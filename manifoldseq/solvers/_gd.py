@@ -6,12 +6,12 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from ._descents import Steepest
-from ._line_search import LineSearch
-from ._search import Given, Search, check_line_search, line_search
+from ._line_search import Searching
+from ._search import Given, Search
 
 
 @dataclass(frozen=True)
-class GD(LineSearch, Steepest):
+class GD(Searching, Steepest):
     """Steepest descent with a line search or given step sizes.
 
     Slow where the problem is ill-conditioned: for comparison, for teaching, and where a certain decrease per iteration
@@ -44,13 +44,6 @@ class GD(LineSearch, Steepest):
     [1.0, 1.0]
     """
 
-    line_search: str = "armijo"
-    max_trials: int = 30
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        check_line_search("GD", self.line_search, self.max_trials)
-
     @property
     def monotone(self) -> bool:
         return self.step_size is None
@@ -61,4 +54,4 @@ class GD(LineSearch, Steepest):
 
     @cached_property
     def search(self) -> Search:  # type: ignore[override]
-        return Given() if self.step_size is not None else line_search(self.line_search, self.max_trials, 0.9)
+        return super().search if self.step_size is None else Given()

@@ -90,9 +90,8 @@ class Iterate(NamedTuple, Generic[Point]):
 
     def row(self, k: int) -> Iterate[Any]:
         """Return the iterate of row `k` of a batch."""
-        x, egrad = (tree_map(lambda leaf: np.array(leaf[k]), tree) for tree in (self.x, self.egrad))
-        numbers = (float(np.asarray(number)[k]) for number in (self.grad_norm, self.egrad_norm))
-        return Iterate(freeze(x), float(np.asarray(self.fun)[k]), egrad, self.grad[k].copy(), *numbers)
+        one = ROWS.one(self, k)
+        return one._replace(x=freeze(one.x))
 
     def measures(
         self,
@@ -271,6 +270,14 @@ def inner_product(problem: Problem[Point], x: Point) -> Dot:
             return manifold.inner(x, tree(u), tree(v))
 
     return product
+
+
+def random_direction(problem: Problem[Point], at: Iterate, rng: np.random.Generator) -> np.ndarray:
+    """Return a random flat tangent vector, zero in the coordinates that active bounds hold."""
+    manifold, axis = problem.manifold, problem.axis
+    v = axis.flatten(manifold.random_tangent(at.x, rng))
+    free = manifold.free(at.x, at.egrad) if manifold.bounded else None
+    return v if free is None else np.where(axis.flatten(free), v, v.dtype.type(0))
 
 
 def retracted(problem: Problem[Point], x: Point, u: Point, kind: Retraction) -> Point:

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property
 
 from ._descents import QuasiNewton
-from ._line_search import LineSearch
-from ._search import Search, check_line_search, line_search
+from ._line_search import Searching
 
 
 @dataclass(frozen=True)
-class LBFGS(LineSearch, QuasiNewton):
+class LBFGS(Searching, QuasiNewton):
     """Limited-memory BFGS on a manifold: the default solver.
 
     Gradient, direction and pairs are flat ambient vectors. With the embedded metric the stored pairs are not
@@ -49,14 +47,3 @@ class LBFGS(LineSearch, QuasiNewton):
     >>> ms.minimize(problem, np.zeros(2), solver="lbfgs", options={"memory": 5}).x.round(6).tolist()
     [1.0, 1.0]
     """
-
-    line_search: str = "armijo"
-    max_trials: int = 30
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        check_line_search("LBFGS", self.line_search, self.max_trials)
-
-    @cached_property
-    def search(self) -> Search:  # type: ignore[override]
-        return line_search(self.line_search, self.max_trials, 0.9)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import partial
+from functools import cached_property, partial
 from typing import ClassVar
 
 import numpy as np
@@ -12,12 +12,12 @@ import numpy as np
 from .._problem import Problem
 from .._result import Measures, Point, Status
 from ..linalg import ONE
-from ._base import Solver
+from ._base import Solver, one_of, whole_numbers
 from ._descents import Descent, Direction
 from ._hessian import first_step
 from ._iterates import Iterate, State, evaluate
 from ._saddle import leave_saddle, stationary
-from ._search import Found, Line, Search
+from ._search import LINE_SEARCHES, Found, Line, Search, line_search
 
 
 @dataclass(frozen=True)
@@ -127,3 +127,22 @@ class LineSearch(Solver):
             first = axis.put(first, unknown, step)
         line = Line(problem, at, went.vector, went.slope, self.retraction)
         return self.search.find(line, first, unknown, kept)
+
+
+@dataclass(frozen=True)
+class Searching(LineSearch):
+    """A descent whose line search is chosen by name: a subclass is a descent too, the class after this one."""
+
+    line_search: str = "armijo"
+    max_trials: int = 30
+    slope_left: ClassVar[float] = 0.9
+
+    def __post_init__(self) -> None:
+        super().__post_init__()  # type: ignore[misc]  # of the descent
+        name = type(self).__name__
+        whole_numbers(name, max_trials=self.max_trials)
+        one_of(name, LINE_SEARCHES, line_search=self.line_search)
+
+    @cached_property
+    def search(self) -> Search:  # type: ignore[override]
+        return line_search(self.line_search, self.max_trials, self.slope_left)

@@ -18,7 +18,7 @@ from .._result import Evaluations, Measures, Point, Status, Tree
 from .._stopping import ASSERTED, AnyOf, MaxIterations, PredictedDecrease, RunSoFar, StoppingRule, look_ahead
 from ..interop._pymanopt import numpy_random, pymanopt
 from ..linalg import dtype_of, leaves, tree_map
-from ._around import divided, known, multiplied, times, unit_of
+from ._around import MOST, divided, known, multiplied, times, unit_of
 from ._base import Solver
 from ._iterates import Iterate, State, evaluate, step_curvature
 from ._saddle import confirm
@@ -140,7 +140,7 @@ class Pymanopt(Solver):
     def init(self, problem: Problem[Point], point: Point) -> tuple[State, Measures]:
         """Return the start."""
         measures = _measured(problem, point)
-        return {"x": point, "unit": unit_of(measures.egrad_norm or 1.0, dtype_of(point))}, measures
+        return {"x": point, "unit": unit_of(measures.egrad_norm or 1.0, MOST[dtype_of(point)])}, measures
 
     def step(self, problem: Problem, state: State) -> tuple[State, Measures]:
         """Run the optimizer until its end or that of the stopping rule."""

@@ -14,7 +14,7 @@ from .._result import Measures, Status
 from .._stopping import LOOSE, Look, inside
 from ..linalg import EPS, ONE, Decision, Scalar, unflattener
 from ._hessian import hessian_product
-from ._iterates import Iterate, Retraction, State, inner_product, retracted, try_point
+from ._iterates import Iterate, Retraction, State, inner_product, random_direction, retracted, try_point
 
 PRODUCTS, PROBES = 20, 3
 """Hessian products that the search for negative curvature may cost: at a stationary point, and before a success."""
@@ -94,12 +94,7 @@ def lowest_curvature(
     is zero.
     """
     manifold, axis = problem.manifold, problem.axis
-    v = np.zeros_like(at.grad)
-    if manifold.dim:
-        v = axis.flatten(manifold.random_tangent(at.x, np.random.default_rng(0)))
-    free = manifold.free(at.x, at.egrad) if manifold.bounded else None
-    if free is not None:
-        v = np.where(axis.flatten(free), v, v.dtype.type(0))
+    v = random_direction(problem, at, np.random.default_rng(0)) if manifold.dim else np.zeros_like(at.grad)
     basis, H, error, _ = krylov(problem, at, v, steps, retraction)
     if not basis:
         none = axis.filled(at.x, 0.0)

@@ -13,7 +13,7 @@ import numpy as np
 
 from .._problem import Problem
 from ..linalg import EPS, ONE, Decision, One, Rows, Scalar, freeze
-from ._base import one_of, whole_numbers
+from ._base import whole_numbers
 from ._iterates import Iterate, Retraction, State, inner_product, retracted, try_point
 
 SUFFICIENT = 1e-4
@@ -265,12 +265,6 @@ class StrongWolfe(Search):
 
     def find(self, line: Line, first: Scalar, expand: Decision, kept: State) -> Found:
         return _wolfe(line, first, self.max_trials, self.curvature)
-
-
-def check_line_search(solver: str, rule: str, max_trials: int) -> None:
-    """Raise an error unless a solver can search so."""
-    whole_numbers(solver, max_trials=max_trials)
-    one_of(solver, LINE_SEARCHES, line_search=rule)
 
 
 @functools.lru_cache(maxsize=64)
