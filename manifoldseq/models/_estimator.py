@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -14,7 +15,7 @@ from sklearn.base import BaseEstimator
 from .._minimize import minimize
 from .._problem import Problem
 from .._quoted import quoted
-from .._result import Result, Status
+from .._result import Result, Run, Status
 from .._start import begun, on_manifold, start_point
 from .._stopping import CostChange, MaxIterations, StoppingRule
 from ..estimators import fit_starts, random_generator
@@ -129,8 +130,18 @@ class ModelEstimator(BaseEstimator):
             store = store and replace(store, made_by=self.provenance_)
             loop: dict[str, Any] = {"observers": observers, "checkpoint": store, "resume": resume}
             best = fit_starts(self, run, *data, self.provenance_, n_starts=n_starts, **loop)
-        self.n_iter_, self.history_, self.status_, self.objective_ = best.nit, best.history, best.status, best.fun
+        self._ended(best)
         return best
+
+    def _ended(self, best: Run | Result) -> None:
+        """Keep how the best run ended, and warn of one that did not stay finite."""
+        self.n_iter_, self.history_, self.status_, self.objective_ = best.nit, best.history, best.status, best.fun
+        if best.status is Status.NON_FINITE:
+            warnings.warn(
+                f"the objective is not finite after {best.nit} iterations, the fit ended there and has not converged: "
+                "look for extreme values in the data, or lower n_components",
+                stacklevel=5,
+            )
 
 
 def _rule(estimator: Any, problem: Problem, algorithm: Solver) -> StoppingRule | None:

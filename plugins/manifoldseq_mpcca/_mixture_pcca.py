@@ -339,16 +339,9 @@ class MixturePCCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, DensityMixi
         self.mixture_ = mixture.canonical()
         if mean is not None:
             self.log_likelihood_ = mean
-        self.objective_, self.n_iter_, self.history_, self.status_ = best.fun, best.nit, best.history, best.status
         self.n_evaluations_ = int(best.history["nfev"][-1])
         self.repairs_ = int(best.history["repairs"][-1]) if "repairs" in best.history else 0
         self._remember(data.views, names)
-        if best.status is ms.Status.NON_FINITE:
-            warnings.warn(
-                f"the likelihood is not finite after {best.nit} iterations: the fit stopped there without convergence; "
-                "check the views for extreme values, or lower n_components",
-                stacklevel=3,  # the decorator is in between
-            )
         few = np.flatnonzero(self.mixture_.weights * data.n < 2)
         if len(few) and self.covariance_type in COVARIANCE_TYPES:  # elsewhere the prior describes them
             warnings.warn(
@@ -786,6 +779,7 @@ class MixturePCCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, DensityMixi
             else:
                 best = fit_starts(self, run, *parts, n_starts=n_starts, **options)
                 self.provenance_ = {"solver": str(source_of(EstimatorSpec, "mixture-pcca"))}
+                self._ended(best)
             return best, Mixture.from_point(best.state["x"]), best.state["statistics"]["log_likelihood"] / em.n
         problem, init = self._stated(setting, data)
         given = {"accelerated": True} if self.solver == "em" and self.acceleration is not None else {}

@@ -62,7 +62,7 @@ def failing(calls, value=np.nan):
 def test_a_likelihood_that_is_not_finite_is_no_convergence(value):
     """Every E-step of the third iteration fails: four polar steps and one of EM alone."""
     X = unit(clusters(120, seed=1))
-    with pytest.warns(UserWarning, match="the likelihood is not finite after 2 iterations: the fit stopped there"):
+    with pytest.warns(UserWarning, match="the objective is not finite after 2 iterations, the fit ended there"):
         model = HOPE(4, n_latent=3, family=failing(range(3, 8), value), tol=0.0, random_state=0).fit(X)
     assert model.status_ is ms.Status.NON_FINITE and model.n_iter_ == 2
     assert np.isfinite(model.log_likelihood_) and model.log_likelihood_ == pytest.approx(likelihood(model, X))
@@ -73,7 +73,7 @@ def test_mini_batches_that_end_without_a_likelihood_have_not_converged():
     """One pass of three batches, whose mean settles it for so large a tolerance; then the E-step of all rows fails."""
     X = unit(clusters(120, seed=1))
     options = dict(solver="online-em", batch_size=40, tol=1e9, random_state=0)
-    with pytest.warns(UserWarning, match="the likelihood is not finite after 1 iterations"):
+    with pytest.warns(UserWarning, match="the objective is not finite after 1 iterations"):
         model = HOPE(4, n_latent=3, family=failing([4]), **options).fit(X)
     assert model.status_ is ms.Status.NON_FINITE and np.isnan(model.log_likelihood_)
     assert HOPE(4, n_latent=3, **options).fit(X).status_ is ms.Status.COST_CHANGE

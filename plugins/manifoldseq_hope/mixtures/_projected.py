@@ -168,12 +168,6 @@ class ProjectedMixture(  # pyright: ignore[reportIncompatibleMethodOverride]  # 
         self._forget("log_likelihood_", *_OF_BATCHES)
         if problem.data.spec.value is minus_log_likelihood:
             self.log_likelihood_ = -best.fun
-        if best.status is ms.Status.NON_FINITE:
-            warnings.warn(
-                f"the likelihood is not finite after {best.nit} iterations: the fit stopped there without "
-                "convergence; check X for extreme values, or lower n_components",
-                stacklevel=3,  # the decorator is in between
-            )
         if self._coincident():
             warnings.warn(
                 f"kappa={self.kappa:g} is too low for these rows: all components point the same way, raise it, pass "
