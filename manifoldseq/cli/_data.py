@@ -151,35 +151,14 @@ def load_data(
         if kind != "samples" and any(map(issparse, data.sequences)):
             raise BadInput(f"{source} holds a sparse matrix, but {name} takes {kind}: fit {_takers_of_sparse()} to it")
     remarks = [line for source, data in zip(sources, files, strict=True) for line in _remarks(source, data)]
-    missing = advice is None
-    columns: list[Columns | None]
-    if views is not None:
-        columns = [*chosen_columns(views, sources, files)]
-    elif run is not None:
-        columns = same_columns(run[1], run[0], sources, files, missing=missing)
-    elif kind in _OF_VIEWS and len(files) == 1:
-        width = files[0].sequences[0].shape[1]
-        raise BadInput(
-            f"{name} takes views: share the {width} columns out, such as --views 1,{width - 1} or --views "
-            f"{example(files[0])}, or give a file for each view"
-            if width > 1
-            else f"{name} takes views, and {sources[0]} has one column: give a file for each view"
-        )
-    else:
-        columns = [all_columns(i, data) for i, data in enumerate(files)]
-    if kind == "views" and views is not None and len(columns) == 1 and not views.strip().isdecimal():
-        raise BadInput(f"--views {views} is one view, {name} takes two or more: put a colon between them, as in a,b:c")
+    columns = _columns(sources, files, kind, name, views, run, missing=advice is None)
     memory = remembered(files, [one for one in columns if one is not None]) if run is None or views else dict(run[1])
     if run is not None and (said := by_place(run[1], columns)):
         remarks.append(said)
     there = [one for one in columns if one is not None]
     parts = [one.of(files[one.file]) for one in there]
     for one, part in zip(there, parts, strict=True):
-        source = sources[one.file]
-        if where := _first(np.isinf, source, part, kind):
-            raise BadInput(f"{where} is infinite: clip it, or leave it empty where it is missing")
-        if advice is not None and (where := _first(np.isnan, source, part, kind)):
-            raise BadInput(f"{where} is missing{advice()}")
+        _check_values(sources[one.file], part, kind, advice)
     if len({one.file for one in there}) > 1:
         if kind == "views":
             _check_order(sources, parts, [one.file for one in there])
@@ -189,6 +168,45 @@ def load_data(
         parts, said = _with_absent(parts, columns, run[1])
         remarks.append(said)
     return Loaded(kind, tuple(parts), memory, tuple(remarks), tuple(sources), options)
+
+
+def _columns(
+    sources: Sequence[str],
+    files: Sequence[SequenceData],
+    kind: str,
+    name: str,
+    views: str | None,
+    run: tuple[str, Mapping[str, Any]] | None,
+    *,
+    missing: bool,
+) -> Sequence[Columns | None]:
+    """Return the columns of each view, as the options, the run or the files say; None for a view that is missing."""
+    if views is not None:
+        chosen = chosen_columns(views, sources, files)
+        if kind == "views" and len(chosen) == 1 and not views.strip().isdecimal():
+            raise BadInput(
+                f"--views {views} is one view, {name} takes two or more: put a colon between them, as in a,b:c"
+            )
+        return chosen
+    if run is not None:
+        return same_columns(run[1], run[0], sources, files, missing=missing)
+    if kind not in _OF_VIEWS or len(files) > 1:
+        return [all_columns(i, data) for i, data in enumerate(files)]
+    width = files[0].sequences[0].shape[1]
+    raise BadInput(
+        f"{name} takes views: share the {width} columns out, such as --views 1,{width - 1} or --views "
+        f"{example(files[0])}, or give a file for each view"
+        if width > 1
+        else f"{name} takes views, and {sources[0]} has one column: give a file for each view"
+    )
+
+
+def _check_values(source: str, part: SequenceData, kind: str, advice: Callable[[], str] | None) -> None:
+    """Raise BadInput where a value is infinite, or missing where the estimator accepts no missing values."""
+    if where := _first(np.isinf, source, part, kind):
+        raise BadInput(f"{where} is infinite: clip it, or leave it empty where it is missing")
+    if advice is not None and (where := _first(np.isnan, source, part, kind)):
+        raise BadInput(f"{where} is missing{advice()}")
 
 
 def _check_number(name: str, kind: str, sources: Sequence[str], views: str | None) -> None:

@@ -335,40 +335,13 @@ class HierarchicalSequenceEncoder(ClassNamePrefixFeaturesOutMixin, TransformerMi
         longest = max(1, len(X) // (2 * self.branching))
         length = min(_LENGTH if isinstance(self.segment_length, str) else self.segment_length, longest)
         scalar = self.n_groups is None and self.subspace == "shared"
-        relative = scalar and self.relative in (True, "auto")
-        plain = self.relative is not True
         budget = self.bytes_per_frame
         if budget is None and (self.bits != "auto" or not scalar):
             bits = 2 if isinstance(self.bits, str) else self.bits
             return self._encoded(X, length, bits, self.relative is True, m, {}), None
-        # bits, whether relative, frames per point (None: as many as the budget wants)
-        codes: list[tuple[int, bool, int | None]] = []
-        if budget is not None:
-            codes += [(bits, False, None) for bits in (1, 2, 4, 8) if plain]
-            codes += [(bits, True, None) for bits in (1, 2, 3) if relative]
-            if self.bits != "auto":
-                codes = [code for code in codes if code[0] == self.bits] or [(int(self.bits), False, None)]
-        else:
-            codes += [(2, False, length)] if plain else []
-            codes += [(bits, True, length) for bits in (1, 2) if relative]
-            if plain and isinstance(self.segment_length, str):  # as many bytes as two bits with means take
-                codes.append((2, False, -(-2 * length // 3)))
-            if plain and X.shape[1] <= _FEW_COLUMNS:
-                codes += [(bits, False, length) for bits in (4, 8)]
         points: dict[int, Any] = {}
-        made: list[_Fit] = []
-        for bits, of_means, own in codes:
-            if budget is not None:
-                own = self._length_within(X, bits, of_means, m, float(budget), longest)
-            if own is None or (of_means and -(-len(X) // own) < WIDTH):
-                continue
-            candidate = self._encoded(X, own, bits, of_means, m, points)
-            if budget is not None and candidate.nbytes > budget * len(X) and own < longest:  # V, by its rank
-                share = candidate.nbytes / (budget * len(X))
-                own = min(int(np.ceil(own * share * 1.02)), longest)
-                candidate = self._encoded(X, own, bits, of_means, m, points)
-            if budget is None or candidate.nbytes <= budget * len(X):
-                made.append(candidate)
+        tried = [self._candidate(X, *code, m, longest, points) for code in self._codes(X, length, scalar)]
+        made = [fit for fit in tried if fit is not None]
         if not made:
             least = self._encoded(X, min(_LONGEST, longest), 1, False, m, points).nbytes / len(X)
             raise ValueError(
@@ -376,14 +349,52 @@ class HierarchicalSequenceEncoder(ClassNamePrefixFeaturesOutMixin, TransformerMi
                 f"{least:.2g}"
             )
         recalls = self._estimated(X, made)
-        if budget is not None:
-            # of codes that find as much, the shortest segments: they bear changes of speed best
-            enough = max(recalls) - _AS_SURE
-            best = min((k for k in range(len(made)) if recalls[k] >= enough), key=lambda k: made[k].length)
-        else:
-            enough = max(recalls) - _AS_GOOD
-            best = min((k for k in range(len(made)) if recalls[k] >= enough), key=lambda k: made[k].nbytes)
+        # within a budget, of codes that find as much, the shortest segments: they bear changes of speed best
+        enough = max(recalls) - (_AS_GOOD if budget is None else _AS_SURE)
+        good = [k for k in range(len(made)) if recalls[k] >= enough]
+        best = min(good, key=lambda k: made[k].nbytes if budget is None else made[k].length)
         return made[best], recalls[best]
+
+    def _codes(self, X: NDArray, length: int, scalar: bool) -> list[tuple[int, bool, int | None]]:
+        """Return bits, whether relative, and frames per point (None: as many as the budget wants) of codes to try."""
+        relative = scalar and self.relative in (True, "auto")
+        plain = self.relative is not True
+        codes: list[tuple[int, bool, int | None]] = []
+        if self.bytes_per_frame is not None:
+            codes += [(bits, False, None) for bits in (1, 2, 4, 8) if plain]
+            codes += [(bits, True, None) for bits in (1, 2, 3) if relative]
+            if self.bits != "auto":
+                return [code for code in codes if code[0] == self.bits] or [(int(self.bits), False, None)]
+            return codes
+        codes += [(2, False, length)] if plain else []
+        codes += [(bits, True, length) for bits in (1, 2) if relative]
+        if plain and isinstance(self.segment_length, str):  # as many bytes as two bits with means take
+            codes.append((2, False, -(-2 * length // 3)))
+        if plain and X.shape[1] <= _FEW_COLUMNS:
+            codes += [(bits, False, length) for bits in (4, 8)]
+        return codes
+
+    def _candidate(
+        self,
+        X: NDArray,
+        bits: int,
+        of_means: bool,
+        own: int | None,
+        m: int | None,
+        longest: int,
+        points: dict[int, Any],
+    ) -> _Fit | None:
+        """Return the sequence in one code, None where it has too few frames for it or the budget is too small."""
+        budget = self.bytes_per_frame
+        if budget is not None:
+            own = self._length_within(X, bits, of_means, m, float(budget), longest)
+        if own is None or (of_means and -(-len(X) // own) < WIDTH):
+            return None
+        made = self._encoded(X, own, bits, of_means, m, points)
+        if budget is not None and made.nbytes > budget * len(X) and own < longest:  # V, by its rank
+            own = min(int(np.ceil(own * (made.nbytes / (budget * len(X))) * 1.02)), longest)
+            made = self._encoded(X, own, bits, of_means, m, points)
+        return made if budget is None or made.nbytes <= budget * len(X) else None
 
     def _length_within(
         self, X: NDArray, bits: int, relative: bool, m: int | None, budget: float, longest: int
