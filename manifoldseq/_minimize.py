@@ -39,7 +39,6 @@ from .solvers._iterates import evaluate
 from .storage import Checkpoint
 
 DECREASE = PredictedDecrease()
-DEFAULT_STOP = DECREASE | MaxIterations(1000)
 CLEAN, CLEAN_SINGLE = 1e-14, 1e-6
 
 

@@ -14,7 +14,6 @@ from ..families._rows import Scaling
 from ._expectation import Gram
 from ._parameters import Model
 
-PROJECTIONS = ("pca", "random")
 _SEEN = 20
 """Rows per component that the start of a mixture looks at."""
 _LEAST = 2000

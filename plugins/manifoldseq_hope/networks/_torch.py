@@ -51,8 +51,3 @@ def check_input(name: str, x: Any, parameter: Any) -> None:
 def module_base() -> Any:
     """Return `torch.nn.Module` to derive from, or `object` where torch is missing: using the class then says so."""
     return load_torch().nn.Module if find_spec("torch") else object
-
-
-def optimizer_base() -> Any:
-    """Return `torch.optim.Optimizer` to derive from, or `object` where torch is missing."""
-    return load_torch().optim.Optimizer if find_spec("torch") else object

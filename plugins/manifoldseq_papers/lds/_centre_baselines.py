@@ -256,14 +256,6 @@ def aligning_rotations(
     return best
 
 
-def alignment_cost(A: Array, C: Array, A0: Array, C0: Array, Q: Array) -> Array:
-    """Return ``norm(Q'AQ - A0)**2 + norm(CQ - C0)**2`` of every system, of shape (N,)."""
-    # over leading axes: (starts, N, n, n) and (starts, N, m, n)
-    turned = Q.swapaxes(-1, -2) @ A @ Q - A0
-    outputs = C @ Q - C0
-    return np.square(turned).sum(axis=(-1, -2)) + np.square(outputs).sum(axis=(-1, -2))
-
-
 def _starts(P: Array, start: str) -> Array:
     """Return the rotations to begin with, of shape (starts, N, n, n)."""
     n = P.shape[-1]
