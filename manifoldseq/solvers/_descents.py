@@ -193,7 +193,7 @@ class BarzilaiBorwein(Descent):
             return Direction(-at.grad, -at.grad_norm * at.grad_norm, at.grad_norm, first, plain)
         vector, dot = -at.grad, inner_product(problem, at.x)
         if kept["scales"].any():
-            vector = scale_of_entries(problem, kept, vector.dtype) * vector
+            vector = scale_of_entries(problem, kept, vector.dtype, coarse=True) * vector
         alone, vector = probe(problem, at, kept, vector)
         first = axis.where(alone, axis.filled(at.x, math.nan), first)
         return Direction(vector, dot(at.grad, vector), dot(vector, vector) ** 0.5, first, plain)
@@ -217,7 +217,7 @@ class BarzilaiBorwein(Descent):
             product, length = dot(s, y), dot(s, s)
             memory = with_pair(problem, new.x, (s, y), kept) if axis.any(product > 0) else without_pair(kept)
             # in the metric of the scales
-            D = scale_of_entries(problem, memory, y.dtype)
+            D = scale_of_entries(problem, memory, y.dtype, coarse=True)
             long = axis.ratio(dot(s, s / D), abs(product), math.inf)
             short = axis.ratio(abs(product), dot(y, D * y), math.inf)
             curvature = secant(product, length)

@@ -152,8 +152,11 @@ def probe(problem: Problem, at: Iterate, kept: State, vector: Vector) -> tuple[A
     return alone, np.where(alone[..., None], along, vector)
 
 
-def scale_of_entries(problem: Problem, kept: State, dtype: Any) -> Vector:
-    """Return the scale of each entry of a flat vector: of its factor, or of all where that is not known, or one."""
+def scale_of_entries(problem: Problem, kept: State, dtype: Any, coarse: bool = False) -> Vector:
+    """Return the scale of each entry of a flat vector: of its factor, or of all where that is not known, or one.
+
+    A coarse scale is a power of 16, which few steps change: the step sizes of BB need a metric that stays.
+    """
     sums = kept["scales"]
     F = sums.shape[-1] // 2
     sy, yy = sums[..., :F], sums[..., F:]
@@ -162,6 +165,8 @@ def scale_of_entries(problem: Problem, kept: State, dtype: Any) -> Vector:
         if not 0 < scale.min() <= scale.max() < np.inf:
             whole = sy.sum(axis=-1, keepdims=True) / yy.sum(axis=-1, keepdims=True)
             scale = np.where((scale > 0) & (scale < np.inf), scale, np.where(whole > 0, whole, 1.0))
+    if coarse:
+        scale = 16.0 ** np.round(np.log2(scale) / 4)
     return _entries(problem, scale.astype(dtype, copy=False))
 
 
