@@ -219,7 +219,9 @@ def object_of(file: str, name: str, kind: str) -> Any:
         return asked
     known = dict.fromkeys(records)
     for one, value in vars(loaded.module).items():
-        if fits(value) and (not hasattr(value, "__name__") or value.__module__ == loaded.name):
+        if not fits(value) or hasattr(value, "manifoldseq_impl"):
+            continue
+        if not hasattr(value, "__name__") or value.__module__ == loaded.name:
             known[one] = None
     raise BadInput(f"{file} has no {kind.removesuffix('s')} {name!r}: it has {', '.join(known) or 'none'}")
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import lru_cache, partial
 from inspect import signature
@@ -45,6 +46,14 @@ class Prepared:
 def problem_of(spec: ModelSpec, data: Any, params: Mapping[str, Any]) -> Problem:
     """Return the problem that a model makes of data, or of what it has prepared already."""
     spec = with_all_parts(spec)
+    if not isinstance(data, Prepared):
+        try:
+            with suppress(ValueError):  # a function of C may have no signature
+                signature(spec.entry).bind(data, **params)
+        except TypeError as error:
+            given = f"the data and {', '.join(params)}" if params else "the data alone"
+            called = "build" if spec.prepare is None else "prepare"
+            raise TypeError(f"model {spec.name!r}: {called} does not accept {given}: {error}") from error
     if spec.build is not None:
         problem = spec.build(data, **params)
         if not isinstance(problem, Problem):
@@ -52,14 +61,7 @@ def problem_of(spec: ModelSpec, data: Any, params: Mapping[str, Any]) -> Problem
         starts = {**problem.initializers, **spec.initializers}
         return replace(problem, initializers=starts, data=Prepared(data, spec=spec), solver=spec.solver)
     prepare: Part = spec.prepare  # type: ignore[assignment]  # a record without build has the required parts
-    prepared = data
-    if not isinstance(data, Prepared):
-        try:
-            signature(prepare).bind(data, **params)
-        except TypeError as error:
-            given = f"the data and {', '.join(params)}" if params else "the data alone"
-            raise TypeError(f"model {spec.name!r}: prepare does not accept {given}: {error}") from error
-        prepared = prepare(data, **params)
+    prepared = data if isinstance(data, Prepared) else prepare(data, **params)
     if not isinstance(prepared, Prepared):
         prepared = Prepared(prepared)
     manifold = spec.manifold(prepared.model)  # type: ignore[misc]

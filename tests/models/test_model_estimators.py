@@ -267,6 +267,13 @@ def test_an_error_about_a_part_says_which(parts: dict[str, Any], said: str, solv
         VonMisesFisherMixture(4, solver=solver, **KEPT).fit(X)
 
 
+def test_parameters_that_build_does_not_accept_are_an_error() -> None:
+    ms.register(ms.hooks.ModelSpec("hope.vmf", build=lambda data: data))
+    said = "^model 'hope[.]vmf': build does not accept the data and n_components, .* unexpected keyword argument"
+    with pytest.raises(TypeError, match=said):
+        VonMisesFisherMixture(4, **KEPT).fit(X)
+
+
 def test_an_update_that_raises_the_objective_is_warned_of() -> None:
     record = ms.get_model("hope.vmf")
     ms.register(dataclasses.replace(record, updates={"em": lambda model, x, sums: (x[0], 3 * x[1])}))

@@ -9,9 +9,12 @@ from helpers import parametrize
 import manifoldseq as ms
 from manifoldseq_mpcca import MultiViewSuperVector, read_videos
 
-videos = ms.hooks.get_reproduction("mpcca-videos").run
-
 CLASSES = ("brush_hair", "run")
+
+
+def videos(*arguments, **settings):
+    """Reproduce the table of videos, which is in manifoldseq-papers."""
+    return ms.hooks.get_reproduction("mpcca-videos").run(*arguments, **settings)
 
 
 def rows(rng, label, n, columns, about):
@@ -152,6 +155,9 @@ def test_bad_settings_raise_an_error(tmp_path):
         read_videos(tmp_path, ["sift"])
     with pytest.raises(ValueError, match="descriptors='hog' is not valid: pass a list"):
         read_videos(tmp_path, "hog")
+
+
+def test_bad_settings_of_the_table_get_one_sentence(tmp_path):
     with pytest.raises(ValueError, match=r"descriptors=\['hog'\] is not valid: pass a list of two"):
         videos(tmp_path, descriptors=["hog"])
     with pytest.raises(ValueError, match="there is no data: pass the folder with the descriptor files"):
