@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
+from operator import attrgetter
 from typing import Any
 
 import numpy as np
@@ -44,6 +45,10 @@ MOST = {np.dtype(t): float(np.finfo(t).max) ** 0.2 for t in (np.float32, np.floa
 """Products of five numbers up to this, and from its inverse, stay in the range of a dtype."""
 
 
+_SAME = ("needs", "constraints", "deterministic", "whole_pass", "counts", "resumable", "curvature", "trusted")
+_same = attrgetter(*_SAME)
+
+
 @dataclass(frozen=True)
 class _Around(Solver):
     """A solver inside another, which says the same about itself; its state may name a unit of the objective."""
@@ -51,8 +56,7 @@ class _Around(Solver):
     solver: Solver
 
     def __post_init__(self) -> None:
-        names = ("needs", "constraints", "deterministic", "whole_pass", "counts", "resumable", "curvature", "trusted")
-        vars(self).update({name: getattr(self.solver, name) for name in names})
+        vars(self).update(zip(_SAME, _same(self.solver), strict=True))
 
     @property
     def monotone(self) -> bool:
