@@ -35,7 +35,7 @@ help:
 	@echo "make planted   plant an error in what each row of docs/papers names: does one of its tests notice?"
 	@echo "make docs      this version's documentation, into docs/_build/html"
 	@echo "make bench-lds measured speed against naive loops (make bench: every benchmark there is)"
-	@echo "make bench-engine the solvers beside pymanopt, geoopt and scipy"
+	@echo "make bench-engine the solvers beside pymanopt, geoopt, gtsam and scipy"
 	@echo "make bench-mpcca  EM beside dense matrices, Fisher vectors beside scikit-image, imputation beside ridge"
 	@echo "make bench-hierarchical  closed forms against eigendecompositions and clustpy; ten million frames"
 	@echo "make bench-hope  Bessel functions, an EM sweep, densities and patches beside peers, orthonormal layers beside torch and geoopt"
