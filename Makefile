@@ -37,7 +37,7 @@ help:
 	@echo "make planted   plant errors in the code that docs/papers names, and run its tests: each error must be found"
 	@echo "make docs      the documentation, into docs/_build/html"
 	@echo "make bench-lds speed compared with naive loops (make bench: all benchmarks)"
-	@echo "make bench-engine solvers compared with pymanopt, geoopt and scipy"
+	@echo "make bench-engine solvers compared with pymanopt, geoopt, gtsam and scipy"
 	@echo "make bench-mpcca  EM, Fisher vectors and imputation compared with dense matrices, scikit-image and ridge regression"
 	@echo "make bench-hierarchical  closed forms against eigendecompositions and clustpy; ten million frames"
 	@echo "make bench-hope  Bessel functions, EM, densities, image features and orthonormal layers, compared with other libraries"

@@ -65,7 +65,7 @@ def measured(
 ) -> ms.poses.PoseGraph:
     """Return the graph of the chain and of edges between neighbours, some of them wrong; odometry is the start."""
     n, d = t.shape
-    _, neighbours = KDTree(near).query(near, k=14)
+    neighbours = np.asarray(KDTree(near).query(near, k=14)[1])
     a, b = np.repeat(np.arange(n), 13), neighbours[:, 1:].ravel()
     key = np.unique((a * n + b)[b > a + 1])
     key = key[np.sort(rng.permutation(len(key))[: edges - (n - 1)])]

@@ -286,6 +286,8 @@ class Manifold(ABC, Generic[Point]):
         basis = np.linalg.svd(images.mT.astype(float, copy=False))[0][..., : self.dim]
         if self.metric == "embedded":
             return basis
+        if not self.dim:
+            return basis
         # the Gram matrix L Lᵀ of these columns in the metric makes them orthonormal: B L⁻ᵀ
         d = self.dim
         left, right = np.repeat(basis.mT, d, axis=-2), np.concatenate([basis.mT] * d, axis=-2)

@@ -324,7 +324,14 @@ def _batch(by: Differentiated, n: int, indices: np.ndarray) -> Objective:
     return _from_cost(by, indices) * (n / len(indices))
 
 
+def _without_manifold(f: Objective) -> bool:
+    """Return whether this is what ``ms.least_squares`` returned, before a problem has put it on a manifold."""
+    return getattr(f.residuals, "without_manifold", False)
+
+
 def _scaled(f: Objective, c: float) -> Objective:
+    if _without_manifold(f):
+        raise TypeError("a least-squares objective has no multiples: multiply the weights of its residuals")
     return Objective(
         partial(_scaled_value, f, c),
         partial(_scaled_pair, f.value_and_gradient, c) if f.value_and_gradient else None,
@@ -356,6 +363,13 @@ def _scaled_batch(terms: FiniteTerms, c: float, indices: np.ndarray) -> Objectiv
 
 
 def _sum(f: Objective, g: Objective) -> Objective:
+    if _without_manifold(f) and _without_manifold(g):
+        return replace(f, residuals=f.residuals + g.residuals)
+    if _without_manifold(f) or _without_manifold(g):
+        raise TypeError(
+            "a least-squares objective adds to other residuals only: write the other term as ms.residuals(…), or make "
+            "a Problem of the residuals and add the term to problem.objective"
+        )
     if f.riemannian != g.riemannian and f.value_and_gradient and g.value_and_gradient:
         raise ValueError("one objective has Riemannian derivatives, the other Euclidean ones: they have no sum")
     fused, products = (f.value_and_gradient, g.value_and_gradient), (f.hessian_product, g.hessian_product)

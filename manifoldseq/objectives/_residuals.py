@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from importlib import import_module
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -102,6 +102,16 @@ class LeastSquares:
     """The blocks of a least-squares objective that is not yet one over a manifold: a problem makes it so."""
 
     blocks: tuple[Residuals, ...]
+    without_manifold: ClassVar[bool] = True
+
+    def __post_init__(self) -> None:
+        if len({block.on is None for block in self.blocks}) > 1:
+            raise ValueError(
+                "residuals of the whole point and residuals with on=… cannot be combined: give all of them on=…"
+            )
+
+    def __add__(self, other: LeastSquares) -> LeastSquares:
+        return LeastSquares(self.blocks + other.blocks)
 
 
 def residuals(
@@ -194,10 +204,6 @@ def least_squares(*blocks: Residuals | Callable[[Any], Any]) -> Objective:
     if not blocks:
         raise TypeError("ms.least_squares needs at least one block of ms.residuals(…)")
     made = tuple([block if isinstance(block, Residuals) else residuals(block) for block in blocks])
-    if len({block.on is None for block in made}) > 1:
-        raise ValueError(
-            "residuals of the whole point and residuals with on=… cannot be combined: give all of them on=…"
-        )
     return Objective(_unbound, _unbound, residuals=LeastSquares(made))
 
 

@@ -118,6 +118,7 @@ def _tangent_laws(exam: Examination, case: Case) -> None:
         )
     if flatten(x).size <= _LARGEST_RANK:
         exam.law("dim is the dimension of the tangent space", lambda: _rank(M, x))
+        exam.law("basis is orthonormal and tangent", lambda: _basis(M, x))
 
 
 def _inner(case: Case) -> Verdict:
@@ -135,6 +136,16 @@ def _rank(manifold: Manifold[Point], x: Point) -> Verdict:
     projector = np.array([flatten(manifold.project(x, tree(row))) for row in np.eye(size)])
     rank = int(np.linalg.matrix_rank(projector, tol=1e-8))
     return rank == manifold.dim, f"dim {manifold.dim}" if rank == manifold.dim else f"dim {manifold.dim}, rank {rank}"
+
+
+def _basis(manifold: Manifold[Point], x: Point) -> Verdict:
+    B, tree = manifold.basis(x), unflattener(x)
+    if np.shape(B) != (flatten(x).size, manifold.dim):
+        return False, f"basis has shape {np.shape(B)}, not {(flatten(x).size, manifold.dim)}"
+    columns = [tree(np.ascontiguousarray(column)) for column in B.T]
+    off = [distance(manifold.project(x, u), u) for u in columns]
+    gram = [[manifold.inner(x, u, v) for u in columns] for v in columns]
+    return within(max([*off, float(np.max(np.abs(np.array(gram) - np.eye(manifold.dim)), initial=0.0))]), TOLERANCE)
 
 
 def _motion_laws(exam: Examination, case: Case) -> None:

@@ -314,6 +314,21 @@ def test_evaluations_are_counted() -> None:
     assert result.nfev == calls["value"] + calls["both"] and result.njev == calls["both"]
 
 
+def test_sums_of_objectives_carry_residuals_or_say_why_not() -> None:
+    M, first, second = Euclidean(2), ms.least_squares(lambda x: x - 1.0), ms.least_squares(lambda x: 2 * (x - 4.0))
+    result = ms.minimize(ms.Problem(M, first + second), np.zeros(2))
+    assert result.solver == "lm" and np.allclose(result.x, (1 + 4 * 4) / 5)
+    bound = ms.Problem(M, first).objective
+    both = ms.minimize(ms.Problem(M, bound + ms.objective(lambda x: 0.5 * anp.sum(x**2))), np.zeros(2))
+    assert both.solver == "lbfgs" and np.allclose(both.x, 0.5, atol=1e-5)
+    with pytest.raises(TypeError, match="adds to other residuals only"):
+        first + ms.objective(lambda x: anp.sum(x**2))
+    with pytest.raises(TypeError, match="has no multiples"):
+        2 * first
+    with pytest.raises(ValueError, match="cannot be combined"):
+        first + ms.least_squares(ms.residuals(whole, on=np.array([0])))
+
+
 def whole(x: Any) -> Any:
     return x - 1.0
 
