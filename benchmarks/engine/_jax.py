@@ -88,6 +88,27 @@ def _pairs(seed: int) -> dict[str, Pair]:
     return found
 
 
+def _pure(pair: Pair, solver: str) -> Callable[[], Any]:
+    """Return a run of the pure function, compiled with its start and data as arguments."""
+    import jax
+
+    import manifoldseq_jax
+
+    traced = pair.compiled.objective.traced
+    assert traced is not None
+
+    def run(x: Any, *args: Any) -> Any:
+        return manifoldseq_jax.minimize(traced.cost, pair.compiled.manifold, x, *args, method=solver)
+
+    compiled = jax.jit(run)
+
+    def call() -> Any:
+        with jax.enable_x64(True):
+            return jax.block_until_ready(compiled(pair.start, *traced.args))
+
+    return call
+
+
 LEAST = {
     ("St(5,2)", "bb"): (10, 8),
     ("St(20,5)", "bb"): (4, 8),
@@ -100,7 +121,7 @@ LEAST = {
     ("SO(3)^150", "bb"): (2, None),
     ("SO(3)^150", "lbfgs"): (1.3, None),
 }
-"""Targets: against a gradient in numpy, and against the same cost of jax through the loop in Python."""
+"""Targets of the pure function: against a gradient in numpy, and against the same cost through the loop in Python."""
 
 
 def _iterations(session: Session) -> None:
@@ -114,27 +135,34 @@ def _iterations(session: Session) -> None:
             }
             nit: dict[str, int] = {}
 
-            def one(kind: str, kinds: Any = kinds, pair: Pair = pair, nit: Any = nit, repeats: int = 1) -> None:
-                for _ in range(repeats):
-                    result = ms.minimize(kinds[kind][0], pair.start, solver=kinds[kind][1])
-                nit[kind] = result.nit
+            pure = _pure(pair, solver)
+
+            def one(kind: str, kinds: Any = kinds, pair: Pair = pair, nit: Any = nit, pure: Any = pure) -> None:
+                pair_of_kind = kinds.get(kind)
+                if pair_of_kind is None:
+                    result = pure()
+                else:
+                    result = ms.minimize(pair_of_kind[0], pair.start, solver=pair_of_kind[1])
+                nit[kind] = int(result.nit)
 
             functions = {}
-            for kind in kinds:
+            for kind in ("pure", *kinds):
                 one(kind)  # compiles
                 began = time.process_time()
                 one(kind)
                 repeats = max(1, int(0.05 / max(time.process_time() - began, 1e-4)))
-                functions[kind] = (lambda kind=kind, repeats=repeats, one=one: one(kind, repeats=repeats)), repeats
+                functions[kind] = (lambda kind=kind, n=repeats, one=one: [one(kind) for _ in range(n)]), repeats
             rounds = session.rounds + 2
             seconds = interleaved({kind: call for kind, (call, _) in functions.items()}, rounds)
-            each = {kind: np.min(seconds[kind]) / functions[kind][1] / max(nit[kind], 1) for kind in kinds}
+            each = {kind: np.min(seconds[kind]) / functions[kind][1] / max(nit[kind], 1) for kind in functions}
             by_numpy, by_python = LEAST[name, solver]
-            session.report.row(f"{name} jax:{solver}, microseconds per iteration", 1e6 * each["compiled"])
-            row = f"{name} jax:{solver}: times faster than {solver} with a gradient in numpy"
-            session.report.row(row, each["numpy"] / each["compiled"], least=by_numpy)
-            row = f"{name} jax:{solver}: times faster than {solver} on the same cost of jax"
-            session.report.row(row, each["python"] / each["compiled"], least=by_python)
+            for kind, how in (("pure", "pure function"), ("compiled", "ms.minimize")):
+                what, targets = f"{name} {solver}, {how}", (by_numpy, by_python) if kind == "pure" else (None, None)
+                session.report.row(f"{what}: microseconds per iteration", 1e6 * each[kind])
+                row = f"{what}: times faster than {solver}, gradient in numpy"
+                session.report.row(row, each["numpy"] / each[kind], least=targets[0])
+                row = f"{what}: times faster than {solver}, same cost of jax"
+                session.report.row(row, each["python"] / each[kind], least=targets[1])
 
 
 def _batches(session: Session) -> None:

@@ -363,6 +363,7 @@ geometry.register(M.OpenBox)(_OpenBox)
 geometry.register(M.BoundedDiagonal)(_Box)
 geometry.register(M.Power)(_Power)
 geometry.register(M.Product)(_Product)
+geometry.register(M.CanonicalLDS)(_Product)
 
 
 @geometry.register(M.Stiefel)

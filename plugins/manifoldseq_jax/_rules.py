@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 import jax.numpy as jnp
@@ -77,6 +78,7 @@ def alternatives(rule: ms.StoppingRule) -> tuple[ms.StoppingRule, ...]:
     return rule.rules if isinstance(rule, ms.AnyOf) else (rule,)
 
 
+@lru_cache(maxsize=64)
 def split(rule: ms.StoppingRule) -> tuple[tuple[ms.StoppingRule, ...], tuple[ms.StoppingRule, ...]]:
     """Return the alternatives of a rule that compile, and those that Python has to ask."""
     parts = alternatives(rule)

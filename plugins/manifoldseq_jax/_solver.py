@@ -24,7 +24,7 @@ from ._rules import NO_DECREASE, STATUS, compiles, split, traced
 from ._run import Rules, advance, begin, found, template, whole
 from ._trust_region import TR
 
-MOST = 1024
+MOST = 256
 """Iterations of one call of the loop at most, which the rows of its history have room for."""
 
 UNTRACED = 50
@@ -180,7 +180,7 @@ class Compiled(Solver):
         What one pass of the loop does.
     every : int, optional
         Most iterations per call: how often observers and the callback are called, and checkpoints may be written. By
-        default a call ends where the run may end, and after 1024 iterations.
+        default a call ends where the run may end, and after 256 iterations.
     stop, reference
         The rule that the run is under, which ``minimize`` fills in, and the gradient norm that it refers to.
 
