@@ -223,7 +223,7 @@ def test_float32_rows(solver: str) -> None:
     x0 = np.stack([np.eye(8, 3, dtype=np.float32)] * 30)
     result = ms.minimize_batch(problem, x0, solver=solver)
     assert result.x.dtype == np.float32 and result.success.all(), result
-    np.testing.assert_allclose(result.x, ms.linalg.polar(A), atol=1e-2)
+    np.testing.assert_allclose(result.x, ms.linalg.polar(A), atol=2e-2)
 
 
 class Compiled(np.ndarray):
