@@ -28,8 +28,7 @@ from .hooks import get_solver
 from .hooks import records as hook_records
 from .linalg import dtype_of, freeze, tree_map
 from .manifolds import Manifold
-from .objectives import Constraint
-from .objectives._constraint import real_array
+from .objectives import Constraint, real_array
 from .objectives._cost import NotANumber, number
 from .objectives._counted import Counter
 from .solvers import Solver, choose_solver

@@ -19,8 +19,7 @@ from .interop._objective import Positional, of_pymanopt
 from .interop._pymanopt import pymanopt
 from .linalg import ONE
 from .manifolds import Factored, Frozen, Manifold, Product, leaf_shapes
-from .objectives import Constraint, Objective, constraint, objective
-from .objectives._constraint import is_of_scipy, of_scipy
+from .objectives import Constraint, Objective, constraint, is_of_scipy, objective, of_scipy
 
 Constraints = Any
 """A function of the point, an Objective, a Constraint, scipy's LinearConstraint or Bounds, or a sequence of these."""

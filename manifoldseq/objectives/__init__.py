@@ -2,6 +2,12 @@
 
 from ._additive import Additive, BlockUpdate, Sums
 from ._constraint import Constraint, constraint
+from ._constraint import Pullback as Pullback
+from ._constraint import checked as checked
+from ._constraint import constraint_of as constraint_of
+from ._constraint import is_of_scipy as is_of_scipy
+from ._constraint import of_scipy as of_scipy
+from ._constraint import real_array as real_array
 from ._counted import Counter
 from ._memo import last_point
 from ._objective import FiniteTerms, Objective, Traced, finite_sum, objective

@@ -90,7 +90,7 @@ def constraint(
     >>> nonnegative = ms.constraint(lambda x: -x, vjp=lambda x, w: -w)
     >>> f = ms.objective(lambda x: -x @ target, lambda x: -target)
     >>> result = ms.minimize(ms.Problem(ms.manifolds.Sphere(3), f, inequalities=nonnegative), seed=0)
-    >>> result.x.round(4).tolist(), result.multipliers["inequalities"].round(4).tolist()
+    >>> (result.x.round(4) + 0.0).tolist(), result.multipliers["inequalities"].round(4).tolist()
     ([0.7071, 0.0, 0.7071], [0.0, 2.0, 0.0])
     """
     if not callable(function):

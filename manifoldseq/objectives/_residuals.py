@@ -163,7 +163,7 @@ def residuals(
     >>> M = ms.manifolds.Power(ms.manifolds.SpecialOrthogonal(2), 3, fixed=[0])
     >>> problem = ms.Problem(M, ms.least_squares(ms.residuals(between, on=(i, j))))
     >>> result = ms.minimize(problem, numpy.stack([numpy.eye(2)] * 3))
-    >>> result.solver, result.x[2].round(6).tolist()
+    >>> result.solver, (result.x[2].round(6) + 0.0).tolist()
     ('lm', [[-1.0, 0.0], [0.0, -1.0]])
     """
     if function is None and value_and_jacobian is None:

@@ -43,7 +43,7 @@ def between(
     >>> M = ms.manifolds.Power(ms.manifolds.SpecialEuclidean(2), 3, fixed=[0])
     >>> problem = ms.Problem(M, ms.least_squares(ms.poses.between(quarter, step, (i, j))))
     >>> start = np.stack([np.eye(2)] * 3), np.zeros((3, 2))
-    >>> ms.minimize(problem, start).x[1].round(6).tolist()
+    >>> (ms.minimize(problem, start).x[1].round(6) + 0.0).tolist()
     [[0.0, 0.0], [1.0, 0.0], [1.0, 1.0]]
     """
     Z, p = np.asarray(rotations, float), np.asarray(translations, float)

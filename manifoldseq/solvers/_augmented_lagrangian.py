@@ -19,8 +19,7 @@ from .._result import FEASIBLE, Evaluations, Measures, Point, Status, Tree
 from .._stopping import LAST, GradientNorm, Look, MaxIterations, RunSoFar, StoppingRule
 from ..hooks import get_solver
 from ..linalg import dtype_of, flatten, leaves, norm, tree_map
-from ..objectives import Constraint, Objective
-from ..objectives._constraint import Pullback, checked, constraint_of
+from ..objectives import Constraint, Objective, Pullback, checked, constraint_of
 from ..objectives._counted import checked_like
 from ._around import UNUSUAL
 from ._base import Solver
