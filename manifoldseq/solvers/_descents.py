@@ -22,12 +22,9 @@ from ._precondition import (
     check_precondition,
     no_scales,
     preconditioned,
-    probe,
     scale_of_entries,
     steepest,
     with_pair,
-    without_pair,
-    without_scales,
 )
 from ._schedules import Schedule, rate_at
 
@@ -188,22 +185,19 @@ class BarzilaiBorwein(Descent):
         return {"step": filled(at.x, math.nan), "even": filled(at.x, True), **no_scales(problem, at)}
 
     def query(self, problem: Problem, at: Iterate, kept: State) -> Direction:
-        axis, plain, first = problem.axis, problem.axis.filled(at.x, True), kept["step"]
+        plain, first = problem.axis.filled(at.x, True), kept["step"]
         if "scales" not in kept:
             return Direction(-at.grad, -at.grad_norm * at.grad_norm, at.grad_norm, first, plain)
         vector, dot = -at.grad, inner_product(problem, at.x)
         if kept["scales"].any():
             vector = scale_of_entries(problem, kept, vector.dtype, coarse=True) * vector
-        alone, vector = probe(problem, at, kept, vector)
-        first = axis.where(alone, axis.filled(at.x, math.nan), first)
         return Direction(vector, dot(at.grad, vector), dot(vector, vector) ** 0.5, first, plain)
 
     def simpler(self, problem: Problem, at: Iterate, kept: State) -> tuple[State, Decision]:
         if "scales" not in kept:
             return kept, problem.axis.filled(at.x, False)
-        return {**kept, "step": problem.axis.filled(at.x, math.nan), **without_scales(kept)}, kept["scales"].any(
-            axis=-1
-        )
+        plain = {**kept, "step": problem.axis.filled(at.x, math.nan), "scales": 0 * kept["scales"]}
+        return plain, kept["scales"].any(axis=-1)
 
     def learn(
         self, problem: Problem, at: Iterate, new: Iterate, went: Direction, t: Scalar, kept: State
@@ -215,7 +209,7 @@ class BarzilaiBorwein(Descent):
         if "scales" in kept:
             s, y = axis.times(t, carry(went.vector)), new.grad - last
             product, length = dot(s, y), dot(s, s)
-            memory = with_pair(problem, new.x, (s, y), kept) if axis.any(product > 0) else without_pair(kept)
+            memory = with_pair(problem, new, (s, y), kept)
             # in the metric of the scales
             D = scale_of_entries(problem, memory, y.dtype, coarse=True)
             long = axis.ratio(dot(s, s / D), abs(product), math.inf)
@@ -303,21 +297,18 @@ class Conjugate(Descent):
 
     def query(self, problem: Problem, at: Iterate, kept: State) -> Direction:
         axis, vector, plain = problem.axis, kept["direction"], kept["fresh"]
-        dot, first = inner_product(problem, at.x), None
-        if "scales" in kept:
-            alone, vector = probe(problem, at, kept, vector)
-            first, plain = axis.where(alone, math.nan, -kept["change"]), plain | alone
+        dot = inner_product(problem, at.x)
         slope = dot(at.grad, vector)
-        first = axis.ratio(-kept["change"] if first is None else first, -slope, math.nan)
+        first = axis.ratio(-kept["change"], -slope, math.nan)
         return Direction(vector, slope, dot(vector, vector) ** 0.5, first, plain)
 
     def simpler(self, problem: Problem, at: Iterate, kept: State) -> tuple[State, Decision]:
         # a large last decrease may have predicted far too much
         known = kept["change"] == kept["change"]
-        start, changed = self.begin(problem, at), problem.axis.no(kept["fresh"]) | known
+        changed = problem.axis.no(kept["fresh"]) | known
         if "scales" in kept:
-            start, changed = {**start, **without_scales(kept)}, changed | kept["scales"].any(axis=-1)
-        return start, changed
+            changed = changed | kept["scales"].any(axis=-1)
+        return self.begin(problem, at), changed
 
     def learn(
         self, problem: Problem, at: Iterate, new: Iterate, went: Direction, t: Scalar, kept: State
@@ -329,7 +320,7 @@ class Conjugate(Descent):
         # −P g⁺ and ⟨−P g⁺, g⁺⟩, then d⁺ = −P g⁺ + β d with d transported to the new point
         if "scales" in kept:
             s, y = axis.times(t, moved), new.grad - old
-            memory = with_pair(problem, new.x, (s, y), kept) if axis.any(dot(s, y) > 0) else without_pair(kept)
+            memory = with_pair(problem, new, (s, y), kept)
             descent = -scale_of_entries(problem, memory, y.dtype) * new.grad
             slope = dot(descent, new.grad)
         else:
@@ -341,8 +332,6 @@ class Conjugate(Descent):
         anew = (abs(products.new_old) >= self.restart * -slope) | (beta == 0)
         if manifold.bounded:
             anew = anew | _changed(problem, at, new)
-        if memory:  # a direction of some factors only is no conjugate one
-            anew = anew | kept["unknown"].any(axis=-1)
         turned = descent if axis.all(anew) else axis.where(anew, descent, descent + axis.times(beta, moved))
         memory |= {"direction": turned, "square": -slope, "fresh": anew, "change": t * went.slope}
         return memory, secant(t * rise, length * length)
@@ -366,8 +355,7 @@ class QuasiNewton(Descent):
 
     At ``"step"`` the state holds the size of a step along the negative gradient: NaN at the start, where a known size
     may take its place and spares an evaluation, and what the last pair suggests after every step. On a product the
-    recursion begins with one scale per factor, Σ⟨s, y⟩/Σ⟨y, y⟩ over the last pairs of that factor. After the first
-    step, which changes most in the factors with large gradients, one step each goes along the others alone.
+    recursion begins with one scale per factor, Σ⟨s, y⟩/Σ⟨y, y⟩ over the last pairs of that factor.
     """
 
     memory: int = 10
@@ -402,9 +390,6 @@ class QuasiNewton(Descent):
             if axis.any(none):
                 scaled = none & kept["scales"].any(axis=-1)
                 first, plain = axis.where(scaled, 1.0, first), none & axis.no(scaled)
-            if kept["unknown"].any():
-                alone, vector = probe(problem, at, kept, vector)
-                first, plain = axis.where(alone, unknown, first), plain | alone
         return Direction(vector, dot(at.grad, vector), dot(vector, vector) ** 0.5, first, plain, (pairs, held))
 
     def _diagonal(self, problem: Problem, at: Iterate, kept: State) -> Vector | None:
@@ -425,10 +410,7 @@ class QuasiNewton(Descent):
             return memory, some
         # first without the pairs, then without the scales
         scaled = kept["scales"].any(axis=-1)
-        memory |= {
-            "scales": np.where(np.asarray(some)[..., None], kept["scales"], 0.0),
-            "unknown": np.zeros_like(kept["unknown"]),
-        }
+        memory["scales"] = np.where(np.asarray(some)[..., None], kept["scales"], 0.0)
         return memory, some | scaled
 
     def alone(self, kept: State) -> State:
@@ -464,7 +446,7 @@ class QuasiNewton(Descent):
             pairs, learnt = pairs if pair is None else (*pairs, pair)[-self.memory :], pair is not None
         memory = {"pairs": pairs, "held": held, "step": _newest(axis, pairs, kept["step"])}
         if "scales" in kept:
-            memory |= with_pair(problem, new.x, pairs[-1], kept) if learnt else without_pair(kept)
+            memory |= with_pair(problem, new, pairs[-1] if learnt else (s, 0 * s), kept)
         return memory, curvature
 
 

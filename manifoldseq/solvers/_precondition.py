@@ -14,6 +14,7 @@ import numpy as np
 from .._problem import Problem
 from ..linalg import ONE, Vector, flatten, shapes, tree_map, unflattener
 from ..manifolds import Factored, Manifold, Power
+from ._hessian import hessian_product
 from ._iterates import Iterate, State, inner_product
 
 Precondition = Callable[[Problem[Any], Any, Any], Any]
@@ -97,59 +98,56 @@ def _inner(manifold: Manifold, x: Any, u: Any, v: Any) -> list[Any]:
 
 
 def no_scales(problem: Problem, at: Iterate) -> State:
-    """Return the memory at a new start: empty where the manifold has one factor.
-
-    ``"scales"`` holds sums of ⟨s, y⟩ of every factor, then of ⟨y, y⟩; ``"unknown"`` tells which factors have no scale.
-    """
+    """Return the memory at a new start: sums of ⟨s, y⟩ of every factor, then of ⟨y, y⟩; nothing for one factor."""
     factors, rows = len(factor_sizes(problem.manifold)), at.grad.shape[:-1]
-    if factors < 2:
-        return {}
-    return {"scales": np.zeros((*rows, 2 * factors)), "unknown": np.ones((*rows, factors), bool)}
+    return {"scales": np.zeros((*rows, 2 * factors))} if factors > 1 else {}
 
 
-def with_pair(problem: Problem, x: Any, pair: Sequence[Vector], kept: State) -> State:
-    """Return the memory after a step s that changed the gradient by y; of rows those without ⟨s, y⟩ > 0 keep theirs."""
-    s, y = pair[:2]
-    old, unknown = kept["scales"], kept["unknown"]
-    new = _products(problem, x, s, y)
-    F = new.shape[-1] // 2
-    # in units of the pair, so that all pairs count alike
-    whole = new[..., :F].sum(axis=-1, keepdims=True)
-    curved = whole > 0
-    with np.errstate(all="ignore"):
-        new = new / whole
-    sums = FORGET * old + new
-    if unknown.any():
-        # a step along the factors without a scale says nothing about the others
-        probed = unknown.any(axis=-1, keepdims=True)
-        sums = np.where(probed, np.where(np.concatenate((unknown, unknown), axis=-1), new, old), sums)
-        sy = new[..., :F]
-        unknown = unknown & curved & (sy < PROBED * sy.max(axis=-1, keepdims=True))
-    return {"scales": np.where(curved, sums, old), "unknown": unknown}
+def with_pair(problem: Problem, at: Iterate, pair: Sequence[Vector], kept: State) -> State:
+    """Return the memory after a step s that changed the gradient by y; without ⟨s, y⟩ > 0 it stays.
 
-
-def without_pair(kept: State) -> State:
-    """Return the memory after a step without positive curvature, which ends the search for scales."""
-    return {"scales": kept["scales"], "unknown": np.zeros_like(kept["unknown"])}
-
-
-def without_scales(kept: State) -> State:
-    """Return the memory without any scale, and without the steps that look for them."""
-    return {"scales": np.zeros_like(kept["scales"]), "unknown": np.zeros_like(kept["unknown"])}
-
-
-def probe(problem: Problem, at: Iterate, kept: State, vector: Vector) -> tuple[Any, Vector]:
-    """Return whether some factors have no scale and others do, and then the negative gradient of these, else `vector`.
-
-    The first is a bool, of rows (B,).
+    A step changes most in the factors with large gradients. After the first one, products with the Hessian give the
+    scales of the other factors.
     """
-    unknown = kept["unknown"]
-    alone = unknown.any(axis=-1) & ~unknown.all(axis=-1)
-    if not alone.any():
-        return alone, vector
-    along = np.where(_entries(problem, unknown), -at.grad, at.grad.dtype.type(0))
-    alone = alone & along.any(axis=-1)
-    return alone, np.where(alone[..., None], along, vector)
+    old = kept["scales"]
+    new, curved = _in_units_of(_products(problem, at.x, *pair[:2]))
+    sums = np.where(curved, FORGET * old + new, old)
+    first = ~old.any(axis=-1, keepdims=True) & curved
+    if first.any():
+        sums = _probed(problem, at, sums, first & _unprobed(new))
+    return {"scales": sums}
+
+
+def _in_units_of(products: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return the products of a pair over its ⟨s, y⟩, so that all pairs count alike, and where that is positive."""
+    whole = products[..., : products.shape[-1] // 2].sum(axis=-1, keepdims=True)
+    with np.errstate(all="ignore"):
+        return products / whole, whole > 0
+
+
+def _unprobed(sums: np.ndarray) -> np.ndarray:
+    """Return which factors have a small share of ⟨s, y⟩."""
+    sy = sums[..., : sums.shape[-1] // 2]
+    return sy < PROBED * sy.max(axis=-1, keepdims=True)
+
+
+def _probed(problem: Problem, at: Iterate, sums: np.ndarray, unknown: np.ndarray) -> np.ndarray:
+    """Return the sums with those of products with the Hessian along the gradients of the factors that lack a scale."""
+    for _ in range(unknown.shape[-1]):
+        rows = unknown.any(axis=-1)
+        if not rows.any():
+            break
+        some, here, factors, before = problem.axis.take(rows, problem, at, unknown, sums)
+        v = np.where(_entries(problem, factors), here.grad, here.grad.dtype.type(0))
+        with np.errstate(all="ignore"):
+            try:
+                image = hessian_product(some, here)[0](v)
+            except (np.linalg.LinAlgError, FloatingPointError):
+                image = np.full_like(v, np.nan)
+        new, curved = _in_units_of(_products(some, here.x, v, image))
+        sums = problem.axis.put(sums, rows, np.where(np.concatenate((factors, factors), axis=-1) & curved, new, before))
+        unknown = problem.axis.put(unknown, rows, factors & curved & _unprobed(new))
+    return sums
 
 
 def scale_of_entries(problem: Problem, kept: State, dtype: Any, coarse: bool = False) -> Vector:

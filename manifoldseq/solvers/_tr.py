@@ -21,10 +21,8 @@ from ._precondition import (
     check_precondition,
     no_scales,
     preconditioned,
-    probe,
     scale_of_entries,
     with_pair,
-    without_pair,
 )
 from ._saddle import leave_saddle, stationary
 
@@ -190,17 +188,8 @@ class TR(Solver):
         kept = no_scales(problem, at)
         if not kept or stationary(at) or not math.isfinite(at.grad_norm):
             return kept
-        product, dot = hessian_product(problem, at, self.hessian, self.retraction)[0], inner_product(problem, at.x)
-        v = at.grad
-        for _ in range(kept["unknown"].size):
-            image = product(v)
-            if not dot(v, image) > 0:
-                break
-            kept = with_pair(problem, at.x, (v, image), kept)
-            alone, v = probe(problem, at, kept, v)
-            if not alone:
-                break
-        return without_pair(kept)
+        product = hessian_product(problem, at, self.hessian, self.retraction)[0]
+        return with_pair(problem, at, (at.grad, product(at.grad)), kept)
 
     def _preconditioner(self, problem: Problem, at: Iterate, state: State) -> Product | None:
         if self.precondition is not None:
@@ -217,8 +206,8 @@ class TR(Solver):
         convex = [piece for piece in path.pieces if piece.alpha < math.inf]
         pairs = [(p.direction, p.curved) for p in convex if p.direction is not None and p.curved is not None]
         for pair in pairs[-10:]:
-            kept = {**kept, **with_pair(problem, at.x, pair, kept)}
-        scales = {"scales": kept["scales"], "unknown": kept["unknown"]}
+            kept = with_pair(problem, at, pair, kept)
+        scales: State = {"scales": kept["scales"]}
         if not scales["scales"].any():
             return scales
         length = dot(s, s / scale_of_entries(problem, kept, s.dtype)) ** 0.5
