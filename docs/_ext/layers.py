@@ -17,6 +17,7 @@ SAYS = {
     "testing": "conformance checks",
     "batch": "many problems",
     "_mean": "Fréchet mean",
+    "_implicit": "derivatives",
     "_minimize": "problem + solver",
     "_iterate": "main loop",
     "solvers": "algorithms",

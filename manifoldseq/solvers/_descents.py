@@ -20,6 +20,7 @@ from ._iterates import Dot, Iterate, State, inner_product, secant
 from ._precondition import (
     Precondition,
     check_precondition,
+    has_scales,
     no_scales,
     preconditioned,
     scale_of_entries,
@@ -189,15 +190,15 @@ class BarzilaiBorwein(Descent):
         if "scales" not in kept:
             return Direction(-at.grad, -at.grad_norm * at.grad_norm, at.grad_norm, first, plain)
         vector, dot = -at.grad, inner_product(problem, at.x)
-        if kept["scales"].any():
+        if np.any(has_scales(kept)):
             vector = scale_of_entries(problem, kept, vector.dtype, coarse=True) * vector
         return Direction(vector, dot(at.grad, vector), dot(vector, vector) ** 0.5, first, plain)
 
     def simpler(self, problem: Problem, at: Iterate, kept: State) -> tuple[State, Decision]:
         if "scales" not in kept:
             return kept, problem.axis.filled(at.x, False)
-        plain = {**kept, "step": problem.axis.filled(at.x, math.nan), "scales": 0 * kept["scales"]}
-        return plain, kept["scales"].any(axis=-1)
+        plain = {**kept, "step": problem.axis.filled(at.x, math.nan), **no_scales(problem, at)}
+        return plain, has_scales(kept)
 
     def learn(
         self, problem: Problem, at: Iterate, new: Iterate, went: Direction, t: Scalar, kept: State
@@ -307,7 +308,7 @@ class Conjugate(Descent):
         known = kept["change"] == kept["change"]
         changed = problem.axis.no(kept["fresh"]) | known
         if "scales" in kept:
-            changed = changed | kept["scales"].any(axis=-1)
+            changed = changed | has_scales(kept)
         return self.begin(problem, at), changed
 
     def learn(
@@ -330,6 +331,8 @@ class Conjugate(Descent):
         beta = BETAS[self.beta](axis, products)
         # Powell's restart: of a quadratic function successive gradients are orthogonal
         anew = (abs(products.new_old) >= self.restart * -slope) | (beta == 0)
+        if memory:  # the preconditioner is another one from there on
+            anew = anew | (has_scales(memory) & ~np.asarray(has_scales(kept)))
         if manifold.bounded:
             anew = anew | _changed(problem, at, new)
         turned = descent if axis.all(anew) else axis.where(anew, descent, descent + axis.times(beta, moved))
@@ -388,15 +391,16 @@ class QuasiNewton(Descent):
             plain = axis.filled(at.x, False)
         elif "scales" in kept:
             if axis.any(none):
-                scaled = none & kept["scales"].any(axis=-1)
+                scaled = none & has_scales(kept)
                 first, plain = axis.where(scaled, 1.0, first), none & axis.no(scaled)
         return Direction(vector, dot(at.grad, vector), dot(vector, vector) ** 0.5, first, plain, (pairs, held))
 
     def _diagonal(self, problem: Problem, at: Iterate, kept: State) -> Vector | None:
         """Return the diagonal of the first matrix of the recursion, None where the last pair gives one scale."""
-        if "scales" not in kept or not kept["scales"].any():
+        if "scales" not in kept or not np.any(has_scales(kept)):
             return None
-        return scale_of_entries(problem, kept, at.grad.dtype)
+        pairs = kept["pairs"]
+        return scale_of_entries(problem, kept, at.grad.dtype, pairs[-1][3] if pairs else 1.0)
 
     def simpler(self, problem: Problem, at: Iterate, kept: State) -> tuple[State, Decision]:
         axis, pairs = problem.axis, kept["pairs"]
@@ -409,9 +413,8 @@ class QuasiNewton(Descent):
         if "scales" not in kept:
             return memory, some
         # first without the pairs, then without the scales
-        scaled = kept["scales"].any(axis=-1)
-        memory["scales"] = np.where(np.asarray(some)[..., None], kept["scales"], 0.0)
-        return memory, some | scaled
+        memory["steps"] = axis.where(some, kept["steps"], 0 * kept["steps"])
+        return memory, some | has_scales(kept)
 
     def alone(self, kept: State) -> State:
         return {**kept, "pairs": tuple([pair for pair in kept["pairs"] if pair[2] < math.inf])}

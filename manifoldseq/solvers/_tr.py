@@ -19,6 +19,7 @@ from ._iterates import Dot, Iterate, State, evaluate, inner_product, retracted, 
 from ._precondition import (
     Precondition,
     check_precondition,
+    has_scales,
     no_scales,
     preconditioned,
     scale_of_entries,
@@ -50,8 +51,7 @@ class TR(Solver):
         transported back (each is one evaluation); "auto" takes the first where the objective has it
         and the manifold has a ``hessian``.
     radius : float, optional
-        First radius; by default √dim / 8, with a preconditioner and on products the length of the preconditioned
-        gradient.
+        First radius; by default √dim / 8, with a preconditioner the length of the preconditioned gradient.
     max_radius : float
         The radius doubles up to this while the model is good.
     max_inner : int, optional
@@ -71,8 +71,7 @@ class TR(Solver):
     Metrics that are not embedded are asked through ``inner``. Where the manifold is bounded, the path lies in the free
     coordinates, the step is clipped by the retraction, and the model is taken at the clipped step (for one more product
     where clipping or curvature changed it). On a product without a preconditioner every factor has a scale, learnt from
-    the Hessian products; a start costs one product more, and one more per factor with a small gradient. Two vectors are
-    kept for each of the first 20 Hessian products of a step.
+    the first steps. Two vectors are kept for each of the first 20 Hessian products of a step.
 
     References
     ----------
@@ -129,7 +128,7 @@ class TR(Solver):
         radius = problem.manifold.dim**0.5 / 8 if self.radius is None else self.radius
         state: State = {**at._asdict(), "radius": min(radius, self.max_radius), "reference": None}
         if self.precondition is None:
-            state |= self._scales(problem, at)
+            state |= no_scales(problem, at)
         P, dot = self._preconditioner(problem, at, state), inner_product(problem, at.x)
         if P is not None:
             # in the norm of the inverse of P, along the first direction P g: of the given length, or the whole of P g
@@ -158,7 +157,7 @@ class TR(Solver):
         radius: float = state["radius"]
         for _ in range(SHRINKINGS):
             s, curved, size, on_boundary = path.within(radius)
-            straight = s
+            straight = s, curved
             x = freeze(retracted(problem, at.x, tree(s), self.retraction))
             if manifold.bounded:
                 s, curved = _as_moved(problem, at, x, s, curved, product)
@@ -176,42 +175,31 @@ class TR(Solver):
                     elif ratio < 0.25:
                         radius = 0.25 * size
                     square, state = dot(s, s), {**state, "radius": radius}
-                    state |= self._learnt(problem, at, path, straight, size, state)
+                    if "scales" in state:
+                        state |= self._learnt(problem, at, *straight, size, state)
                     return {**state, **new._asdict()}, new.measures(
                         manifold, square**0.5, secant(dot(s, curved), square)
                     )
             radius = 0.25 * min(radius, size)
         return state, at.measures(manifold, status=Status.NO_DECREASE)
 
-    def _scales(self, problem: Problem, at: Iterate) -> State:
-        """Return the scales of the factors at a start: one Hessian product, and more where gradients are small."""
-        kept = no_scales(problem, at)
-        if not kept or stationary(at) or not math.isfinite(at.grad_norm):
-            return kept
-        product = hessian_product(problem, at, self.hessian, self.retraction)[0]
-        return with_pair(problem, at, (at.grad, product(at.grad)), kept)
-
     def _preconditioner(self, problem: Problem, at: Iterate, state: State) -> Product | None:
         if self.precondition is not None:
             return partial(preconditioned, self.precondition, problem, at)
-        if "scales" not in state or not state["scales"].any():
+        if "scales" not in state or not has_scales(state):
             return None
         return partial(np.multiply, scale_of_entries(problem, state, at.grad.dtype))
 
-    def _learnt(self, problem: Problem, at: Iterate, path: _Path, s: np.ndarray, size: float, state: State) -> State:
+    def _learnt(
+        self, problem: Problem, at: Iterate, s: np.ndarray, curved: np.ndarray, size: float, kept: State
+    ) -> State:
         """Return the scales after a step s, and the radius in their norm; in the old one s has the length `size`."""
-        if "scales" not in state:
-            return {}
-        kept, dot = state, inner_product(problem, at.x)
-        convex = [piece for piece in path.pieces if piece.alpha < math.inf]
-        pairs = [(p.direction, p.curved) for p in convex if p.direction is not None and p.curved is not None]
-        for pair in pairs[-10:]:
-            kept = with_pair(problem, at, pair, kept)
-        scales: State = {"scales": kept["scales"]}
-        if not scales["scales"].any():
+        scales = with_pair(problem, at, (s, curved), kept, self.hessian)
+        if not has_scales(scales):
             return scales
-        length = dot(s, s / scale_of_entries(problem, kept, s.dtype)) ** 0.5
-        return {**scales, "radius": state["radius"] * length / size}
+        dot = inner_product(problem, at.x)
+        length = dot(s, s / scale_of_entries(problem, scales, s.dtype)) ** 0.5
+        return {**scales, "radius": kept["radius"] * length / size}
 
     def _goal(self, share: float, error: float) -> float:
         """Return the share of the residual at which a path may end, where the gradient has this share of its first."""

@@ -270,7 +270,7 @@ def test_right_models_pass() -> None:
         ({"built": None}, "build returned NoneType"),
         ({"gradient": lambda X: X}, "objective: gradient"),
         ({"initializer": lambda problem, rng: np.eye(5, 2) * 1.1}, "initializer 'polar' starts on the manifold"),
-        ({"initializer": lambda problem, rng: np.eye(2)}, "x0 has shape (2, 2)"),
+        ({"initializer": lambda problem, rng: np.eye(2)}, "the point of the initializer 'polar' has shape (2, 2)"),
         (
             {"initializer": lambda problem, rng: problem.manifold.random_point(np.random.default_rng())},
             "draw from rng only",

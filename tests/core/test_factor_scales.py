@@ -126,7 +126,7 @@ def test_scales_are_those_of_a_loop(manifold: Any) -> None:
     x = manifold.random_point(rng)
     problem = ms.Problem(manifold, lambda x: 0.0)
     at = ms.solvers.evaluate(ms.Problem(manifold, lambda x: 0.0, gradient=lambda x: x), x)
-    kept = {"scales": np.ones(4)}
+    kept = {"scales": np.ones(4), "steps": 100}
     sums = np.ones((2, 2))
     for _ in range(5):
         s = manifold.random_tangent(x, rng)

@@ -78,7 +78,7 @@ def test_no_logarithm_is_given_beyond_the_radius_or_without_numbers(metric: str)
     Y = np.stack([opposite, broken, X, M.exp(X, 0.3 * U)])
     assert np.isnan(M.log(X, Y)).all(axis=(1, 2)).tolist() == [True, True, False, False]
     assert M.dist(X, X) == 0 and M.log(X, X[None]).shape == (1, 6, 3)
-    with pytest.raises(ValueError, match=r"no geodesic of Stiefel.* is known from points\[.\] to all others"):
+    with pytest.raises(ValueError, match=r"no geodesic of Stiefel.* is known from points\[.\] to all other points"):
         ms.frechet_mean(M, np.stack([X, opposite]))
 
 

@@ -154,7 +154,7 @@ def test_equal_systems_are_said_to_be_no_clusters():
         model = LDSSpectralClustering(n_clusters, n_states=2, sharpness=sharpness, random_state=0)
         different = len({x.tobytes() for x in same})
         sentence = (
-            f"X has {different} different system{'s' * (different > 1)} for n_clusters={n_clusters}: which of the"
+            f"X has {different} different system{'s' * (different > 1)} for n_clusters={n_clusters}: the choice among"
         )
         with pytest.warns(ConvergenceWarning, match=sentence):
             model.fit(same)
