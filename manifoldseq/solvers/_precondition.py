@@ -150,7 +150,7 @@ def _probed(problem: Problem, at: Iterate, sums: np.ndarray, unknown: np.ndarray
                 image = hessian_product(some, here, hessian)[0](v)
             except (np.linalg.LinAlgError, FloatingPointError):
                 image = np.full_like(v, np.nan)
-        new, curved = _in_units_of(_products(some, here.x, v, image))
+            new, curved = _in_units_of(_products(some, here.x, v, image))
         sums = problem.axis.put(sums, rows, np.where(np.concatenate((factors, factors), axis=-1) & curved, new, before))
         unknown = problem.axis.put(unknown, rows, factors & curved & _unprobed(new))
     return sums
