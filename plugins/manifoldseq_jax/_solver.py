@@ -348,14 +348,30 @@ class Compiled(Solver):
 
 
 def lbfgs(memory: int = 10, every: int | None = None) -> Compiled:
-    """Return limited-memory BFGS, compiled; see :class:`Compiled`."""
+    """Return limited-memory BFGS, compiled; see :class:`Compiled`.
+
+    Parameters
+    ----------
+    memory : int
+        Number of stored pairs.
+    every : int, optional
+        Most iterations per call, as in :class:`Compiled`.
+    """
     if type(memory) is not int or memory < 1:
         raise ValueError(f"jax:lbfgs: memory={memory!r}: use a whole number ≥ 1")
     return Compiled(LBFGS(memory), every)
 
 
 def bb(nonmonotone: float = 0.85, every: int | None = None) -> Compiled:
-    """Return Barzilai-Borwein steps, compiled; see :class:`Compiled`."""
+    """Return Barzilai-Borwein steps, compiled; see :class:`Compiled`.
+
+    Parameters
+    ----------
+    nonmonotone : float
+        Weight of older values in the value that a step has to decrease, from 0 to below 1.
+    every : int, optional
+        Most iterations per call, as in :class:`Compiled`.
+    """
     if not 0 <= nonmonotone < 1:
         raise ValueError(f"jax:bb: nonmonotone={nonmonotone!r}: use a number from 0 to below 1")
     return Compiled(BB(float(nonmonotone)), every)
@@ -369,6 +385,14 @@ def tr(
     theta: float = 0.5,
     every: int | None = None,
 ) -> Compiled:
-    """Return trust regions, compiled; the options are those of ``ms.solvers.TR``, see :class:`Compiled`."""
+    """Return trust regions, compiled; see :class:`Compiled`.
+
+    Parameters
+    ----------
+    radius, max_radius, max_inner, kappa, theta
+        As in ``ms.solvers.TR``.
+    every : int, optional
+        Most iterations per call, as in :class:`Compiled`.
+    """
     options = ms.solvers.TR(radius=radius, max_radius=max_radius, max_inner=max_inner, kappa=kappa, theta=theta)
     return Compiled(TR(options.radius, options.max_radius, options.max_inner, options.kappa, options.theta), every)

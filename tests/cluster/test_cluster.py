@@ -405,7 +405,7 @@ def manifoldseq_solvers():
     [
         ("lds-kmeans", "objects.py:walks", "kernel=objects.py:overlap", "n_clusters=2", "n_states=1"),
         ("objects.py:Mixture", "rows.csv", "init=objects.py:begin", "solver=objects.py:Steps"),
-        ("vmf-mixture", "rows.csv", "--plugin", "objects.py", "model=sparse", "init=objects.py:begin"),
+        ("vmf-mixture", "rows.csv", "--plugin", "objects.py", "model=sparse", "init=objects.py:begin", "solver=lbfgs"),
     ],
     ids=["kernel", "estimator", "model"],
 )
