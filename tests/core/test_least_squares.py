@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pickle
 from importlib import import_module
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import pytest
@@ -375,11 +375,11 @@ NONE = np.zeros(0, int)
 @pytest.mark.parametrize(
     ("make", "error", "words"),
     [
-        (lambda: ms.residuals(*["f"]), TypeError, r"ms.residuals\(function=…\) must be a function, got 'f'"),
+        (lambda: ms.residuals(cast("Any", "f")), TypeError, r"ms.residuals\(function=…\) must be a function, got 'f'"),
         (lambda: [whole], TypeError, r"ms.residuals\(function=…\) must be a function, got \["),
         (lambda: ms.objective(whole), TypeError, r"must be a function, got Objective"),
         (
-            lambda: ms.residuals(whole, **{"jacobian": "2-point"}),
+            lambda: ms.residuals(whole, jacobian=cast("Any", "2-point")),
             TypeError,
             r"\(jacobian=…\) must be a function, got '2-point'",
         ),
@@ -419,6 +419,14 @@ NONE = np.zeros(0, int)
 def test_wrong_residuals(make: Any, error: type[Exception], words: str) -> None:
     with pytest.raises(error, match=words):
         ms.minimize(ms.Problem(Euclidean(3), ms.least_squares(make())), np.zeros(3), solver="lm")
+
+
+@pytest.mark.parametrize("linear", ["multifrontal", "superlu", "cg"])
+def test_a_point_without_residuals_does_not_stop_the_others(linear: str) -> None:
+    f = ms.least_squares(ms.residuals(whole, on=np.array([0, 2])))
+    problem = ms.Problem(Power(Euclidean(2), 4), f)
+    result = ms.minimize(problem, np.zeros((4, 2)), solver="lm", options={"linear": linear})
+    assert result.success and np.allclose(result.x, [[1.0, 1.0], [0.0, 0.0], [1.0, 1.0], [0.0, 0.0]])
 
 
 def test_blocks_without_residuals_count_for_nothing() -> None:
