@@ -158,7 +158,8 @@ def residuals(
         default.
     weights : array, optional
         What the residuals are multiplied by before the loss: (m,) or (K, m) for single entries (inverse standard
-        deviations), (K, m, m) or (1, m, m) for square roots of information matrices.
+        deviations; (K, 1) where residuals have shape (K,)), (K, m, m) or (1, m, m) for square roots of information
+        matrices.
 
     Returns
     -------
