@@ -222,6 +222,8 @@ class Structure:
         self.first = np.cumsum([0, *[family.count for family in self.families[:-1]]])
         self.slots = [self._slots(block) for block in blocks]
         self.rows = [self._count(slots) for slots in self.slots]
+        if not self.whole and not any(self.rows):
+            raise ValueError("there are no residuals: every on=… has an empty array of indices")
         self._number()
         self._pattern()
 
@@ -243,7 +245,10 @@ class Structure:
                 )
                 raise ValueError(f"residuals are on {family.manifold!r}, which {wanted}")
             if indices is not None and len(indices) and not 0 <= indices.min() <= indices.max() < family.count:
-                raise ValueError(f"residuals have indices up to {indices.max()} of {family.count} points")
+                raise ValueError(
+                    f"residuals have indices from {indices.min()} to {indices.max()}, but the points are 0 to "
+                    f"{family.count - 1}"
+                )
             made.append((k, indices))
         return made
 

@@ -121,6 +121,8 @@ def load_file(path: str | Path, *, by_option: bool = False) -> PluginFile:
         return given.files[file]
     if not file.is_file():
         raise BadInput(f"there is no file {path}: give a Python file")
+    if file.suffix != ".py":
+        raise BadInput(f"{path} is no Python file: its name must end in .py")
     try:
         source = read_bytes(file)
     except (OSError, ReadError) as error:

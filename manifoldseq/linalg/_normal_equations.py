@@ -124,12 +124,16 @@ class BlockCG:
             start = s.column[s.order[s.dims[s.order] == d]]
             own = start[:, None] + np.arange(d)
             low, high = np.minimum(own[:, :, None], own[:, None]), np.maximum(own[:, :, None], own[:, None])
-            self.groups.append((own, np.searchsorted(key, low * s.columns + high)))
+            wanted = low * s.columns + high
+            places = np.minimum(np.searchsorted(key, wanted), len(key) - 1)
+            self.groups.append(
+                (own, places, key[places] == wanted)
+            )  # the block of a point without residuals is diagonal
 
     def factor(self, data: np.ndarray) -> Solve | None:
         A = self.full.matrix(data, sp.csr_array)
         try:
-            inverses = [(own, np.linalg.inv(data[places])) for own, places in self.groups]
+            inverses = [(own, np.linalg.inv(np.where(there, data[places], 0.0))) for own, places, there in self.groups]
         except np.linalg.LinAlgError:
             return None
 

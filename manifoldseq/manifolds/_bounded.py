@@ -115,7 +115,7 @@ class BoundedDiagonal(_Bounded):
         return self.bound * math.sqrt(self.n)
 
     def sides(self, dtype: Any) -> tuple[Any, Any]:
-        bound = dtype.type(self.bound)
+        bound = dtype.type(self.bound) if dtype.kind == "f" else self.bound
         return -bound, bound
 
     def random_point(self, rng: np.random.Generator, dtype: Any = np.float64) -> np.ndarray:
@@ -176,19 +176,24 @@ class Box(_Bounded):
             whole = np.broadcast_shapes(*(side.shape for side in sides), *([shape] if shape else []))
         except (TypeError, ValueError) as error:
             raise ValueError(f"Box(lower, upper, *shape): numbers of shapes that match are needed ({error})") from None
-        if not whole or (shape and whole != shape):
-            raise ValueError(f"Box(lower, upper{''.join(f', {n}' for n in shape)}): bounds of shape {whole} do not fit")
+        if not whole or 0 in whole or (shape and whole != shape):
+            advice = "" if shape else ": give the shape of a point after the bounds, such as Box(0, 1, 3)"
+            raise ValueError(
+                f"Box(lower, upper{''.join(f', {n}' for n in shape)}): bounds of shape {whole} do not fit{advice}"
+            )
         self.lower, self.upper = (freeze(np.array(np.broadcast_to(side, whole))) for side in sides)
         wrong = ~(self.lower <= self.upper) | (self.lower == np.inf) | (self.upper == -np.inf)
         if wrong.any():
             where = tuple(int(k) for k in np.argwhere(wrong)[0])
             raise ValueError(
                 f"Box(lower, upper): entry {where[0] if len(where) == 1 else where} has the bounds "
-                f"{self.lower[where]:g} and {self.upper[where]:g}: the lower one must not be above the upper one"
+                f"{self.lower[where]:g} and {self.upper[where]:g}: needed are lower <= upper, no NaN, "
+                "and a finite bound or −inf below, inf above"
             )
         self._free = freeze(self.lower < self.upper)
         self._dim = int(self._free.sum())
-        self._sides = {np.dtype(t): (self.lower.astype(t), self.upper.astype(t)) for t in (np.float32, np.float64)}
+        with np.errstate(over="ignore"):  # a bound beyond the range of float32 is none there
+            self._sides = {np.dtype(t): (self.lower.astype(t), self.upper.astype(t)) for t in (np.float32, np.float64)}
 
     def __repr__(self) -> str:
         ends = [side.flat[0] if (side == side.flat[0]).all() else None for side in (self.lower, self.upper)]
@@ -218,7 +223,7 @@ class Box(_Bounded):
         return float(np.linalg.norm(np.where(np.isfinite(half), half, 1.0)))
 
     def sides(self, dtype: Any) -> tuple[Any, Any]:
-        return self._sides[dtype]
+        return self._sides.get(dtype, (self.lower, self.upper))
 
     def project(self, x: np.ndarray, u: np.ndarray) -> np.ndarray:
         return u if self._dim == self.lower.size else np.where(self._free, u, u.dtype.type(0))

@@ -79,7 +79,7 @@ class ByAutograd(Differentiated):
 class ArrayByAutograd(ByAutograd):
     """Derivatives of a function written with ``autograd.numpy`` that returns an array."""
 
-    what = "constraint"
+    what = "function"
 
     def array(self, x: Tree) -> Any:
         return self.returned_value((), x)

@@ -16,7 +16,7 @@ from ..execution._by_name import portable, remember
 from ..linalg import flatten, freeze, leaves, tree_map, unflattener
 from ._autodiff_autograd import ArrayByAutograd
 from ._counted import checked_like
-from ._objective import Objective, number
+from ._objective import Objective, functions, number
 
 Pullback = Callable[[np.ndarray], Any]
 
@@ -95,6 +95,7 @@ def constraint(
     """
     if not callable(function):
         raise TypeError(f"ms.constraint needs a function of the point, got {function!r}")
+    functions("ms.constraint", vjp=vjp, jacobian_product=jacobian_product, hessian_product=hessian_product)
     remember(function, vjp, jacobian_product, hessian_product)
     if vjp is not None:
         return Constraint(function, partial(_with_vjp, function, vjp), jacobian_product, hessian_product)
@@ -135,14 +136,14 @@ def checked(where: str, given: Constraint, x: Tree) -> tuple[np.ndarray, Pullbac
 
 
 def real_array(where: str, value: Any) -> np.ndarray:
-    """Return what a constraint returned as an array of real numbers, or raise an error that names the constraint."""
+    """Return what a function returned as an array of real numbers, or raise an error that names the function."""
     array = np.asarray(value) if not isinstance(value, tuple | list | dict | str | type(None)) else None
     if array is None or array.dtype.kind not in "fiu":
         size = f" of {len(value)} entries" if isinstance(value, tuple | list) else ""
-        advice = ": join them with numpy.stack, or give several constraints" if size else ""
+        advice = ", such as numpy.stack of them" if size else ""
         raise TypeError(
-            f"{where} of the problem returned {type(value).__name__}{size or f' {value!r}'}, but a constraint is a "
-            f"real number or an array of real numbers{advice}"
+            f"{where} of the problem returned {type(value).__name__}{size or f' {value!r}'}: a real number or an array "
+            f"of real numbers is needed{advice}"
         )
     return array
 
@@ -157,12 +158,18 @@ def of_scipy(given: LinearConstraint | Bounds, size: int) -> tuple[list[Constrai
     linear = isinstance(given, LinearConstraint)
     A: Any = sp.csr_array(given.A) if linear and sp.issparse(given.A) else None
     A = A if A is not None else np.atleast_2d(np.asarray(given.A, float)) if linear else sp.eye_array(size).tocsr()
+    if not np.isfinite(A.data if sp.issparse(A) else A).all():
+        raise ValueError("the matrix of LinearConstraint has NaN or infinite entries")
     if A.shape[1] != size:
         raise ValueError(
             f"the matrix of LinearConstraint has {A.shape[1]} columns, but the flat point has {size} entries"
         )
     try:
-        low, high = (np.broadcast_to(np.asarray(side, float), A.shape[0]) for side in (given.lb, given.ub))
+        sides = [np.asarray(side, float) for side in (given.lb, given.ub)]
+    except (TypeError, ValueError) as error:
+        raise TypeError(f"{type(given).__name__} has bounds that are no numbers ({error})") from error
+    try:
+        low, high = (np.broadcast_to(side, A.shape[0]) for side in sides)
     except ValueError as error:
         raise ValueError(
             f"{type(given).__name__} has bounds of shapes {np.shape(given.lb)} and {np.shape(given.ub)}, but "
@@ -173,11 +180,11 @@ def of_scipy(given: LinearConstraint | Bounds, size: int) -> tuple[list[Constrai
     equal = low == high
     above, below = ~equal & np.isfinite(high), ~equal & np.isfinite(low)
     parts = [sign * A[rows] for sign, rows in ((1.0, above), (-1.0, below)) if rows.any()]
-    sides = [sign * side[rows] for sign, side, rows in ((1.0, high, above), (-1.0, low, below)) if rows.any()]
+    ends = [sign * side[rows] for sign, side, rows in ((1.0, high, above), (-1.0, low, below)) if rows.any()]
     inequalities = []
     if parts:
         stacked = sp.vstack(parts).tocsr() if sp.issparse(parts[0]) else np.concatenate(parts)
-        inequalities = [_linear(stacked, np.concatenate(sides))]
+        inequalities = [_linear(stacked, np.concatenate(ends))]
     return [_linear(A[equal], high[equal])] if equal.any() else [], inequalities
 
 

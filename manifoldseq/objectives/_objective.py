@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from .._quoted import quoted
 from .._result import Tree
 from ..execution._by_name import portable, remember
 from ..linalg import tree_map
@@ -225,8 +226,15 @@ def objective(
     """
     remember(cost, gradient, value_and_gradient, hessian_product, riemannian_gradient, riemannian_hessian, batched)
     given = (cost is None, gradient, value_and_gradient, riemannian_gradient)
-    if not isinstance(args, tuple) or (args and any(one is not None and one is not False for one in given)):
-        raise TypeError("ms.objective(args=…) is a tuple of arguments of a cost that is differentiated by a backend")
+    if not isinstance(args, tuple):
+        raise TypeError(
+            f"ms.objective(args={quoted(args)}): give a tuple of further arguments of the cost, such as args=(A,)"
+        )
+    if args and any(one is not None and one is not False for one in given):
+        raise TypeError(
+            "ms.objective(args=…) belongs to a cost that is differentiated by a backend: without such a cost, bind the "
+            "data to the functions with functools.partial"
+        )
     if riemannian_gradient is not None or riemannian_hessian is not None:
         if riemannian_gradient is None or any(f is not None for f in (gradient, value_and_gradient, hessian_product)):
             raise TypeError(
@@ -248,6 +256,13 @@ def objective(
     if hessian_product is not None:
         made = replace(made, hessian_product=hessian_product, costly_hessian=False)
     return replace(made, batched=batched)
+
+
+def functions(where: str, **given: Any) -> None:
+    """Raise an error for an argument that is neither a function nor None."""
+    for name, one in given.items():
+        if one is not None and not callable(one):
+            raise TypeError(f"{where}({name}=…) must be a function, got {quoted(one)}")
 
 
 def finite_sum(

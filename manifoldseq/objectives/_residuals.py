@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -10,12 +11,14 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from .._quoted import quoted
 from .._result import Tree
 from ..execution._by_name import portable, remember
 from ..linalg import leaves
 from ..losses import Loss, loss_of
 from ._autodiff_autograd import ArrayByAutograd
-from ._objective import Objective
+from ._constraint import real_array
+from ._objective import Objective, functions
 
 Slot = tuple[str | None, np.ndarray | None]
 
@@ -55,7 +58,10 @@ class Residuals:
     def linearize(self, points: Sequence[Tree], rows: int | None) -> tuple[np.ndarray, list[np.ndarray]]:
         """Return the weighted residuals and, for each slot, their weighted derivatives (K, m, a or d)."""
         if self.value_and_jacobian is not None:
-            value, derivatives = self.value_and_jacobian(*points)
+            both = self.value_and_jacobian(*points)
+            if not isinstance(both, tuple | list) or len(both) != 2:
+                raise TypeError("value_and_jacobian of residuals must return the pair (value, derivatives)")
+            value, derivatives = both
         elif self.jacobian is not None:
             value, derivatives = self.function(*points), self.jacobian(*points)
         elif self.on is None:
@@ -69,8 +75,8 @@ class Residuals:
             raise ValueError(f"the jacobian of residuals returned {len(derivatives)} arrays for {len(points)} slots")
         made = []
         for k, each in enumerate(derivatives):
-            J = np.asarray(each, float)
-            J = J.reshape(*r.shape, J.shape[-1]) if J.size == r.size * J.shape[-1] else J
+            J = real_array("the jacobian of residuals", each).astype(float, copy=False)
+            J = J.reshape(*r.shape, J.shape[-1]) if J.ndim and J.size == r.size * J.shape[-1] else J
             if J.ndim != 3 or J.shape[:2] != r.shape:
                 raise ValueError(
                     f"the jacobian of residuals has shape {np.shape(each)} in slot {k}: {r.shape} and the number of "
@@ -80,12 +86,12 @@ class Residuals:
         return self._weighted(r[..., None])[..., 0], made
 
     def _two_axes(self, value: Any, rows: int | None) -> np.ndarray:
-        r = np.asarray(value, float)
+        r = real_array("a residual function", value).astype(float, copy=False)
         if rows is None:
             r = r.reshape(-1, 1) if r.ndim < 2 else r
         elif r.ndim == 1 and len(r) == rows:
             r = r[:, None]
-        if r.ndim != 2 or (rows is not None and len(r) != rows):
+        if r.ndim != 2 or r.size == 0 != rows or (rows is not None and len(r) != rows):
             wanted = "(K, m)" if rows is None else f"({rows}, m)"
             raise ValueError(f"residuals returned an array of shape {np.shape(value)}: {wanted} is needed")
         return r
@@ -94,6 +100,14 @@ class Residuals:
         w = self.weights
         if w is None:
             return J
+        K, m, _ = J.shape
+        # the weights may broadcast to the residuals, but not the residuals to the weights
+        allowed = ({1, K}, {m}, {m}) if w.ndim == 3 else ({1, K}, {1, m})[-w.ndim :]
+        if not all(n in known for n, known in zip(w.shape, allowed, strict=True)):
+            raise ValueError(
+                f"weights of shape {w.shape} do not fit residuals of shape {(K, m)}: use {(m,)}, {(K, m)}, {(K, m, m)} "
+                f"or {(1, m, m)}"
+            )
         return w @ J if w.ndim == 3 else J * w[..., None]
 
 
@@ -144,7 +158,8 @@ def residuals(
         default.
     weights : array, optional
         What the residuals are multiplied by before the loss: (m,) or (K, m) for single entries (inverse standard
-        deviations), (K, m, m) or (1, m, m) for square roots of information matrices.
+        deviations; (K, 1) where residuals have shape (K,)), (K, m, m) or (1, m, m) for square roots of information
+        matrices.
 
     Returns
     -------
@@ -168,10 +183,14 @@ def residuals(
     """
     if function is None and value_and_jacobian is None:
         raise TypeError("ms.residuals needs a function of points")
+    functions("ms.residuals", function=function, jacobian=jacobian, value_and_jacobian=value_and_jacobian)
     remember(function, jacobian, value_and_jacobian)
     made = function if function is not None else partial(_first, value_and_jacobian)  # type: ignore[arg-type]
     if weights is not None:
-        weights = np.asarray(weights, float)
+        weights = np.asarray(weights)
+        if weights.dtype.kind not in "fiu" or not np.isfinite(weights).all():
+            raise ValueError(f"weights={quoted(weights)}: an array of finite real numbers is needed")
+        weights = weights.astype(float)
         if weights.ndim not in (1, 2, 3):
             raise ValueError(f"weights of shape {weights.shape}: use (m,), (K, m), (K, m, m) or (1, m, m)")
     slots = None if on is None else _slots(on)
@@ -216,8 +235,14 @@ def _first(both: Callable[..., Any], *points: Tree) -> Any:
 
 
 def _slots(on: Any) -> tuple[Slot, ...]:
-    single = isinstance(on, str | np.ndarray) or (isinstance(on, list) and all(isinstance(k, int) for k in on))
+    single = isinstance(on, str | np.ndarray) or (
+        isinstance(on, list) and all(isinstance(k, int | np.integer) for k in on)
+    )
     named = isinstance(on, tuple) and len(on) == 2 and isinstance(on[0], str) and not isinstance(on[1], str | tuple)
+    if not single and (not isinstance(on, tuple | list) or not on):
+        raise TypeError(
+            f"on={quoted(on)}: give an array of indices, a pair (name, indices), or a tuple of one slot per argument"
+        )
     return tuple([_slot(one) for one in ((on,) if single or named else on)])
 
 
@@ -234,7 +259,9 @@ def _slot(one: Any) -> Slot:
 def _jacobians(function: Callable[..., Any], points: Sequence[Tree]) -> tuple[np.ndarray, list[np.ndarray]]:
     """Return the residuals (K, m) and their derivatives by the entries of the points: m passes of autograd."""
     value, pull = ArrayByAutograd(lambda all_: _stacked(function(*all_))).linearize(tuple(points))
-    rows = []
+    value, rows = real_array("a residual function", value), []
+    if value.ndim != 2:
+        return value, []
     for i in range(value.shape[1]):
         seed = np.zeros(value.shape)
         seed[:, i] = 1.0
@@ -244,7 +271,7 @@ def _jacobians(function: Callable[..., Any], points: Sequence[Tree]) -> tuple[np
 
 def _flat_rows(tree: Tree) -> np.ndarray:
     """Return the entries of many points as rows (K, a)."""
-    return np.concatenate([np.reshape(leaf, (len(leaf), -1)) for leaf in leaves(tree)], axis=1)
+    return np.concatenate([np.reshape(leaf, (len(leaf), math.prod(leaf.shape[1:]))) for leaf in leaves(tree)], axis=1)
 
 
 def _stacked(value: Any) -> Any:
@@ -255,6 +282,9 @@ def _dense_jacobian(function: Callable[..., Any], points: Sequence[Tree]) -> tup
     """Return the residuals of the whole point and their derivative by its entries."""
     (x,) = points
     anp: Any = import_module("autograd.numpy")
+    shape = real_array("a residual function", function(x)).shape
+    if 0 in shape:
+        return np.zeros(shape), []
     value, pull = ArrayByAutograd(lambda y: anp.reshape(function(y), (-1,))).linearize(x)
     rows = [np.concatenate([np.ravel(leaf) for leaf in leaves(pull(row))]) for row in np.eye(len(value))]
-    return np.reshape(value, np.shape(function(x))), [np.stack(rows)]
+    return np.reshape(value, shape), [np.stack(rows)]

@@ -19,7 +19,7 @@ from .._result import FEASIBLE, Evaluations, Measures, Point, Status, Tree
 from .._stopping import LAST, GradientNorm, Look, MaxIterations, RunSoFar, StoppingRule
 from ..hooks import get_solver
 from ..linalg import dtype_of, flatten, leaves, norm, tree_map
-from ..objectives import Constraint, Objective, Pullback, checked, constraint_of
+from ..objectives import Constraint, Objective, Pullback, checked, constraint_of, real_array
 from ..objectives._counted import checked_like
 from ._around import UNUSUAL
 from ._base import Solver
@@ -494,7 +494,10 @@ class _Penalized:
                 if scaled[cut].any():
                     w = scaled[cut].reshape(shape)
                     total = tree_map(np.add, total, checked_like(each.hessian_product(x, w, u), x, "Hessian product"))  # type: ignore[misc]
-                along[cut] = np.ravel(each.jacobian_product(x, u))  # type: ignore[misc]
+                product = real_array("a jacobian_product", each.jacobian_product(x, u))  # type: ignore[misc]
+                if product.size != along[cut].size:
+                    raise ValueError(f"a jacobian_product has shape {product.shape}, its constraint has {shape}")
+                along[cut] = np.ravel(product)
         return at.add(total, self.penalty * self.units**2 * active * along)
 
 

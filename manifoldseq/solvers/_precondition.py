@@ -38,7 +38,10 @@ def preconditioned(precondition: Precondition, problem: Problem, at: Iterate, v:
             f"precondition(problem, x, g) returned shape {shapes(product)}: return a tangent vector at x, which has "
             f"shape {shapes(at.x)}"
         )
-    flat = flatten(manifold.to_frame(at.x, tree_map(np.asarray, product))).astype(v.dtype, copy=False)
+    flat = flatten(manifold.to_frame(at.x, tree_map(np.asarray, product)))
+    if flat.dtype.kind not in "fiu":
+        raise TypeError(f"precondition(problem, x, g) returned entries of dtype {flat.dtype}: return real numbers")
+    flat = flat.astype(v.dtype, copy=False)
     mask = manifold.free(at.x, at.egrad) if manifold.bounded else None
     return flat if mask is None else flat * flatten(mask)
 

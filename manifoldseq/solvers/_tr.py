@@ -134,7 +134,7 @@ class TR(Solver):
             # in the norm of the inverse of P, along the first direction P g: of the given length, or the whole of P g
             z = P(at.grad)
             square, length = dot(at.grad, z), dot(z, z) ** 0.5
-            if square > 0:
+            if 0 < square < math.inf:
                 state["radius"] = square**0.5 * (1.0 if self.radius is None else state["radius"] / length)
         return state, at.measures(problem.manifold)
 
@@ -245,7 +245,7 @@ class _Path:
         self.grad, self.product, self.P, self.dot, self.most = grad, product, P, dot, most
         self.end = 0.0
         self.begin()
-        if not self.squared > 0 and P is not None:
+        if not 0 < self.squared < math.inf and P is not None:
             self.P = None
             self.begin()
 

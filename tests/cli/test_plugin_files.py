@@ -193,6 +193,12 @@ def test_faults_of_a_file_are_one_message_with_its_line(
         assert all(any(one in err for one in part.split("|")) for part in said), err
 
 
+def test_a_file_that_is_not_python_is_told(run: Run, place: Path) -> None:
+    (place / "notes.txt").write_text("x = 1\n")
+    status, _, err = run("list", "--plugin", str(place / "notes.txt"))
+    assert status == 2 and err == f"Error: {place}/notes.txt is no Python file: its name must end in .py\n"
+
+
 def test_a_file_without_hooks_is_warned_of(run: Run, place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(place)
     (place / "idle.py").write_text("x = 1\n")

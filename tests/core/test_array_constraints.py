@@ -187,6 +187,44 @@ def test_a_wrong_vjp_is_named() -> None:
         ms.minimize(ms.Problem(Sphere(3), lambda x: x[0], inequalities=wrong), seed=0)
 
 
+@pytest.mark.parametrize("name", ["vjp", "jacobian_product", "hessian_product"])
+def test_derivatives_of_a_constraint_are_functions(name: str) -> None:
+    with pytest.raises(TypeError, match=rf"ms.constraint\({name}=…\) must be a function, got 3"):
+        ms.constraint(below, **{name: 3})  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("product", "error", "words"),
+    [
+        (lambda x, u: u[:2], ValueError, r"a jacobian_product has shape \(2,\), its constraint has \(3,\)"),
+        (lambda x, u: "a", TypeError, "a jacobian_product of the problem returned str 'a': a real number"),
+    ],
+)
+def test_a_wrong_jacobian_product_is_told(product: Any, error: type[Exception], words: str) -> None:
+    f = ms.objective(
+        lambda x: x[0] * x[1], lambda x: np.array([x[1], x[0], 0]), hessian_product=lambda x, u: u[[1, 0, 2]]
+    )
+    wrong = ms.constraint(
+        lambda x: x - 0.5, lambda x, w: w, jacobian_product=product, hessian_product=lambda x, w, u: 0 * u
+    )
+    with pytest.raises(error, match=words):
+        ms.minimize(
+            ms.Problem(Sphere(3), f, inequalities=wrong), np.array([0.6, 0.8, 0.0]), options={"inner_solver": "tr"}
+        )
+
+
+@pytest.mark.parametrize(
+    ("wrong", "error", "words"),
+    [
+        (LinearConstraint(np.full((1, 3), np.nan), 0, 1), ValueError, "the matrix of LinearConstraint has NaN"),
+        (Bounds("a", "b"), TypeError, "Bounds has bounds that are no numbers"),
+    ],
+)
+def test_constraints_of_scipy_without_numbers(wrong: Any, error: type[Exception], words: str) -> None:
+    with pytest.raises(error, match=words):
+        ms.minimize(ms.Problem(Sphere(3), lambda x: x[0], inequalities=wrong), seed=0)
+
+
 def test_a_run_resumes_bit_by_bit(tmp_path: Any) -> None:
     problem, x0 = factorization(8, 2, lambda X: -X)
     whole = ms.minimize(problem, x0)

@@ -94,11 +94,12 @@ def test_equality_shape_and_repr() -> None:
 @pytest.mark.parametrize(
     ("arguments", "error"),
     [
-        (([0.0, 2.0], [1.0, 1.0]), r"entry 1 has the bounds 2 and 1: the lower one must not be above"),
+        (([0.0, 2.0], [1.0, 1.0]), r"entry 1 has the bounds 2 and 1: needed are lower <= upper"),
         ((np.zeros((2, 2)), [[1, 1], [1, -1]]), r"entry \(1, 1\) has the bounds 0 and -1"),
         ((np.nan, 1.0, 3), r"entry 0 has the bounds nan and 1"),
         ((np.inf, np.inf, 3), r"entry 0 has the bounds inf and inf"),
-        ((0.0, 1.0), r"bounds of shape \(\) do not fit"),
+        ((0.0, 1.0), r"bounds of shape \(\) do not fit: give the shape of a point after the bounds"),
+        (([], []), r"bounds of shape \(0,\) do not fit"),
         (([0.0, 1.0, 2.0], 3.0, 2), r"numbers of shapes that match are needed"),
         (("low", 3.0, 2), r"numbers of shapes that match are needed"),
         ((0.0, 1.0, 0), r"shape\[0\]"),
@@ -107,6 +108,18 @@ def test_equality_shape_and_repr() -> None:
 def test_wrong_bounds(arguments: tuple[Any, ...], error: str) -> None:
     with pytest.raises(ValueError, match=error):
         Box(*arguments)
+
+
+def test_nearest_point_of_every_dtype() -> None:
+    for dtype in (int, np.float16, np.float32, float):
+        x = np.array([3, 0, -3]).astype(dtype)
+        assert Box(-0.5, 0.5, 3).nearest(x).tolist() == [0.5, 0.0, -0.5]
+        assert ms.manifolds.BoundedDiagonal(3, 0.5).nearest(x).tolist() == [0.5, 0.0, -0.5]
+
+
+def test_bounds_beyond_the_range_of_float32() -> None:
+    x = np.array([3e38, -1.0], np.float32)
+    assert np.array_equal(Box(-1e300, 1e300, 2).nearest(x), x)
 
 
 def test_one_argument_is_scipys() -> None:

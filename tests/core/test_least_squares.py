@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pickle
 from importlib import import_module
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import pytest
@@ -342,7 +342,7 @@ def test_problems_are_pickled_by_name() -> None:
 @pytest.mark.parametrize(
     ("make", "words"),
     [
-        (lambda: ms.residuals(whole, on=np.array([0, 7])), "indices up to 7 of 3 points"),
+        (lambda: ms.residuals(whole, on=np.array([0, 7])), "indices from 0 to 7, but the points are 0 to 2"),
         (lambda: ms.residuals(whole, on=("p", np.array([0]))), "on the factor 'p', but the factors of .* none"),
         (lambda: ms.residuals(whole, on=(np.array([0]), np.array([1, 2]))), r"different numbers of indices: \[1, 2\]"),
         (lambda: ms.residuals(whole, on=(np.array([0, 1]), np.array([0, 2]))), "the same point in two slots"),
@@ -367,6 +367,76 @@ def test_messages() -> None:
         ms.minimize(
             ms.Problem(Power(Euclidean(2), 3), ms.least_squares(ms.residuals(lambda p: p[0], on=np.arange(3)))), seed=0
         )
+
+
+NONE = np.zeros(0, int)
+
+
+@pytest.mark.parametrize(
+    ("make", "error", "words"),
+    [
+        (lambda: ms.residuals(cast("Any", "f")), TypeError, r"ms.residuals\(function=…\) must be a function, got 'f'"),
+        (lambda: [whole], TypeError, r"ms.residuals\(function=…\) must be a function, got \["),
+        (lambda: ms.objective(whole), TypeError, r"must be a function, got Objective"),
+        (
+            lambda: ms.residuals(whole, jacobian=cast("Any", "2-point")),
+            TypeError,
+            r"\(jacobian=…\) must be a function, got '2-point'",
+        ),
+        (lambda: ms.residuals(whole, weights="a"), ValueError, "weights=.*: an array of finite real numbers is needed"),
+        (lambda: ms.residuals(whole, weights=[np.nan]), ValueError, "array of finite real numbers is needed"),
+        (
+            lambda: ms.residuals(whole, weights=[1.0, 2.0, 3.0]),
+            ValueError,
+            r"\(3,\) do not fit residuals of shape \(3, 1\)",
+        ),
+        (
+            lambda: ms.residuals(whole, weights=np.ones((2, 1))),
+            ValueError,
+            r"\(2, 1\) do not fit .*: use \(1,\), \(3, 1\), ",
+        ),
+        (lambda: ms.residuals(whole, weights=np.ones((3, 2, 2))), ValueError, r"\(3, 2, 2\) do not fit"),
+        (
+            lambda: ms.residuals(lambda x: None),
+            TypeError,
+            "a residual function of the problem returned NoneType None: a ",
+        ),
+        (lambda: ms.residuals(lambda x: [x[0], x[1]]), TypeError, "list of 2 entries: .* such as numpy.stack of them"),
+        (lambda: ms.residuals(lambda x: 1j * x), TypeError, "returned ndarray .*: a real number or an array of real"),
+        (lambda: ms.residuals(lambda x: x[:0]), ValueError, r"returned an array of shape \(0,\): \(K, m\) is needed"),
+        (lambda: ms.residuals(lambda x: np.exp(float(x[0]))), TypeError, "the function .* could not be differentiated"),
+        (lambda: ms.residuals(whole, jacobian=lambda x: None), TypeError, "the jacobian of residuals .* NoneType None"),
+        (
+            lambda: ms.residuals(whole, jacobian=lambda x: 1.0),
+            ValueError,
+            r"jacobian of residuals has shape \(\) in slot 0",
+        ),
+        (lambda: ms.residuals(value_and_jacobian=whole), TypeError, r"must return the pair \(value, derivatives\)"),
+        (lambda: ms.residuals(whole, on=3), TypeError, "on=3: give an array of indices, a pair"),
+        (lambda: ms.residuals(whole, on=()), TypeError, r"on=\(\): give an array of indices, a pair"),
+    ],
+)
+def test_wrong_residuals(make: Any, error: type[Exception], words: str) -> None:
+    with pytest.raises(error, match=words):
+        ms.minimize(ms.Problem(Euclidean(3), ms.least_squares(make())), np.zeros(3), solver="lm")
+
+
+@pytest.mark.parametrize("linear", ["multifrontal", "superlu", "cg"])
+def test_a_point_without_residuals_does_not_stop_the_others(linear: str) -> None:
+    f = ms.least_squares(ms.residuals(whole, on=np.array([0, 2])))
+    problem = ms.Problem(Power(Euclidean(2), 4), f)
+    result = ms.minimize(problem, np.zeros((4, 2)), solver="lm", options={"linear": linear})
+    assert result.success and np.allclose(result.x, [[1.0, 1.0], [0.0, 0.0], [1.0, 1.0], [0.0, 0.0]])
+
+
+def test_blocks_without_residuals_count_for_nothing() -> None:
+    M, x = Power(Euclidean(2), 3), np.zeros((3, 2))
+    both = ms.least_squares(ms.residuals(whole, on=np.arange(3)), ms.residuals(whole, on=NONE))
+    assert np.allclose(ms.minimize(ms.Problem(M, both), x).x, 1.0)
+    with pytest.raises(ValueError, match="there are no residuals: every on=… has an empty array"):
+        ms.minimize(ms.Problem(M, ms.least_squares(ms.residuals(whole, on=NONE))), x)
+    with pytest.raises(ValueError, match="indices from -1 to 1, but the points are 0 to 2"):
+        ms.minimize(ms.Problem(M, ms.least_squares(ms.residuals(whole, on=[-1, 1]))), x)
 
 
 @pytest.mark.parametrize("solver", ["lbfgs", "tr", "cg", "bb"])

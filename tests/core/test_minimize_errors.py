@@ -262,20 +262,20 @@ def test_only_problems_are_minimized() -> None:
         (
             lambda x: (x[0], x[1]),
             "autograd",
-            "returned tuple of 2 entries, but a constraint is .*: join them with numpy.stack",
+            "returned tuple of 2 entries: .* array of real numbers is needed, such as numpy.stack of them",
         ),
         (
             lambda x: 1j * x,
             "autograd",
-            "returned ndarray .*, but a constraint is a real number or an array of real numbers$",
+            "returned ndarray .*: a real number or an array of real numbers is needed$",
         ),
         (lambda x: "wide", "given", "returned str 'wide', but an Objective is one real number$"),
         (
             lambda x: "wide",
             "autograd",
-            "returned str 'wide', but a constraint is a real number or an array of real numbers$",
+            "returned str 'wide': a real number or an array of real numbers is needed$",
         ),
-        (lambda x: None, "autograd", "returned NoneType None, but a constraint is a real number or an array of real n"),
+        (lambda x: None, "autograd", "returned NoneType None: a real number or an array of real numbers is needed"),
     ],
 )
 def test_the_constraint_that_returns_no_number_is_named(

@@ -264,3 +264,10 @@ def test_boundary_brings_integer_and_list_gradients_to_the_dtype_of_the_point() 
         fun, gradient = f.value_and_gradient(np.ones(2, dtype))  # type: ignore[misc]
         assert type(fun) is float and gradient.dtype == dtype
     assert all(leaf.flags.c_contiguous for leaf in leaves(gradient))
+
+
+def test_args_are_a_tuple_of_a_cost_that_is_differentiated() -> None:
+    with pytest.raises(TypeError, match=r"ms.objective\(args=\[1.0\]\): give a tuple of further arguments"):
+        ms.objective(lambda x, a: ((x - a) ** 2).sum(), args=[1.0])  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match=r"bind the data to the functions with functools\.partial"):
+        ms.objective(lambda x, a: ((x - a) ** 2).sum(), lambda x, a: 2 * (x - a), args=(1.0,))

@@ -17,6 +17,7 @@ from manifoldseq.solvers import (
     CG,
     GD,
     LBFGS,
+    TR,
     Line,
     MiniBatches,
     armijo,
@@ -194,15 +195,16 @@ def test_the_inverse_hessian_is_newtons_step() -> None:
     np.testing.assert_allclose(solver.step(problem, state)[0]["x"], 1.0, rtol=1e-12)
 
 
-@pytest.mark.parametrize("solver", [LBFGS, CG, GD], ids=lambda solver: solver.__name__)
+@pytest.mark.parametrize("solver", [LBFGS, CG, GD, TR], ids=lambda solver: solver.__name__)
 @pytest.mark.parametrize(
     "wrong",
     [
         lambda problem, x, g: tree_map(np.negative, g),
         lambda problem, x, g: tree_map(lambda leaf: np.nan * leaf, g),
+        lambda problem, x, g: tree_map(lambda leaf: np.inf * leaf, g),
         lambda problem, x, g: tree_map(np.zeros_like, g),
     ],
-    ids=["uphill", "NaN", "zero"],
+    ids=["uphill", "NaN", "infinite", "zero"],
 )
 def test_a_direction_that_does_not_descend_is_not_followed(solver: Any, wrong: Any) -> None:
     problem, start, minimum = procrustes()
@@ -221,13 +223,17 @@ def test_bounds_hold_what_they_hold(solver: Any) -> None:
     assert result.success and result.fun == pytest.approx(minimum, abs=1e-8)
 
 
-@pytest.mark.parametrize("solver", [LBFGS, CG, GD], ids=lambda solver: solver.__name__)
+@pytest.mark.parametrize("solver", [LBFGS, CG, GD, TR], ids=lambda solver: solver.__name__)
 def test_a_wrong_preconditioner_is_told(solver: Any) -> None:
     problem, start = ill_conditioned()
     with pytest.raises(TypeError, match=r"precondition=3\): pass a function \(problem, x, g\)"):
         solver(precondition=3)
     with pytest.raises(ValueError, match=r"returned shape \(12,\): return a tangent vector at x, which has shape"):
         ms.minimize(problem, start, solver=solver(precondition=lambda problem, x, g: g[1]))
+    with pytest.raises(TypeError, match="returned entries of dtype complex128: return real numbers"):
+        ms.minimize(
+            problem, start, solver=solver(precondition=lambda problem, x, g: tree_map(lambda leaf: 1j * leaf, g))
+        )
 
 
 def test_every_epoch_visits_all_data_once() -> None:
