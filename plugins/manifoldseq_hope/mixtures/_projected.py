@@ -510,7 +510,7 @@ class ProjectedMixture(  # pyright: ignore[reportIncompatibleMethodOverride]  # 
             check_real(sample_weight, "sample_weight"), rows, dtype=np.float64, ensure_non_negative=True
         )
         if not weight.any():
-            raise ValueError("sample_weight is zero for every row: pass some weight above zero")
+            raise ValueError("sample_weight is zero for every row: pass at least one positive weight")
         return rows, weight
 
     def _prepared(self, rows: Any, weight: Array | None) -> Data:
