@@ -132,7 +132,7 @@ def confirmed(
         raise ValueError("resume=True needs a checkpoint: pass checkpoint=DIRECTORY")
     for observer in observers:
         if not callable(observer):
-            raise TypeError(f"the observer {observer!r} is not callable: pass functions of an event")
+            raise TypeError(f"the observer {observer!r} is not callable: pass a function that takes an event")
     if store is not None:
         store.prepare()
     trusted = trusted and store is None and not observers

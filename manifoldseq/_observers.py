@@ -108,7 +108,7 @@ def map_observed(
     """
     for observer in observers:
         if not callable(observer):
-            raise TypeError(f"the observer {observer!r} is not callable: pass functions of an event")
+            raise TypeError(f"the observer {observer!r} is not callable: pass a function that takes an event")
     left = list(observers)
     pairs = map_ordered(_Observed(function, tuple(observers)), tasks)
     for _, events in pairs:

@@ -38,8 +38,8 @@ _WORDS = ("name", "why", "seconds")  # of a row, what is not a figure of the fit
 @click.option(
     "--labels",
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
-    help="File with one label per sequence, or per row for an estimator of samples, in their order; or with lines "
-    "name,label.",
+    help="File with the labels: one label per line, in the order of the sequences (or of the rows, for an estimator of "
+    "samples), or lines name,label.",
 )
 @click.option("--jobs", type=click.IntRange(1), metavar="N", help="Threads [1].")
 @click.option("--dask", metavar="ADDRESS", help="The scheduler of a cluster, such as tcp://127.0.0.1:8786.")

@@ -33,7 +33,8 @@ views_option: Callable[..., Any] = click.option(
     "--views",
     metavar="COLUMNS",
     help="Columns of each view of a file: the sizes of the views (76,216); or names, with wildcards * and ?, or "
-    "numbers of columns, with a colon between views (a,b:c_*,-c_2 or 0-2:5,7). For several files, the columns of each.",
+    "numbers of columns, with a colon between views (a,b:c_*,-c_2 or 0-2:5,7). For several "
+    "files, give the columns of each file.",
 )
 
 

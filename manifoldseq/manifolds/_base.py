@@ -226,9 +226,9 @@ class Manifold(ABC, Generic[Point]):
         return None
 
     def scale(self, x: Point) -> Any:
-        """Return what lengths at `x` are compared with: its norm with the embedded metric, else the unit of the metric.
+        """Return the reference length at `x`: the norm of `x` in the embedded metric, and 1 in all other metrics.
 
-        A float, or an array over the leading axes.
+        The result is a float, or an array over the leading axes.
         """
         if self.metric != "embedded":
             return filled(x, self.shape, 1.0)
@@ -247,7 +247,7 @@ class Manifold(ABC, Generic[Point]):
     def longest(self, x: Point, u: Point) -> Any:
         """Return the largest multiple of `u` that a solver may try as a step; a float, or an array over leading axes.
 
-        Infinity unless the manifold measures lengths in logarithms, where longer steps leave the range of numbers.
+        The multiple is infinite, unless the manifold measures lengths in logarithms: longer steps then overflow.
         """
         return filled(x, self.shape, np.inf)
 

@@ -70,7 +70,7 @@ class Evaluation:
     def __post_init__(self) -> None:
         for name in ("task", "measure", "verdict"):
             if not isinstance(value := getattr(self, name), str) or not value.strip():
-                raise ValueError(f"an evaluation has {name}={value!r}: pass a text")
+                raise ValueError(f"an evaluation has {name}={value!r}: pass a string")
         if not isinstance(self.greater_is_better, bool | np.bool_):
             raise ValueError(f"an evaluation has greater_is_better={self.greater_is_better!r}: pass True or False")
         if isinstance(self.rows, str | Mapping) or not isinstance(self.rows, Sequence) or not self.rows:
@@ -127,7 +127,7 @@ def _checked(row: Any, measure: str) -> dict[str, Any]:
         if key == "why" and isinstance(value, str) and value.strip():
             found["why"] = value
         elif key == "why":
-            raise ValueError(f"row {name!r} of an evaluation has why={value!r}: pass a text")
+            raise ValueError(f"row {name!r} of an evaluation has why={value!r}: pass a string")
         elif key != "name":
             if not isinstance(value, Real) or isinstance(value, bool) or not math.isfinite(value):
                 raise ValueError(

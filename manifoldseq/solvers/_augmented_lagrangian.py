@@ -51,20 +51,20 @@ class AugmentedLagrangian(Solver):
 
         f + Σ ((λᵢ + ρhᵢ)² − λᵢ²) / 2ρ + Σ (max(0, μⱼ + ρgⱼ)² − μⱼ²) / 2ρ
 
-    whose gradient is that of the Lagrangian at the multipliers λ + ρh and max(0, μ + ρg). They replace λ and μ whenever
-    `inner_stop` is met; the penalty ρ grows when an inner run that was solved did not halve the violation. One step is
-    one step of the inner solver.
+    The gradient of this function is the gradient of the Lagrangian at the multipliers λ + ρh and max(0, μ + ρg). These
+    multipliers replace λ and μ whenever `inner_stop` is met. The penalty ρ grows if an inner run that converged did not
+    halve the violation. One step is one step of the inner solver.
 
     Parameters
     ----------
     inner_solver : str or Solver
-        Its name, or the solver with its options.
+        The name of a solver, or a solver with its options.
     inner_stop : StoppingRule
-        When the multipliers are updated; it counts iterations from the last update.
+        The rule that ends an inner run and updates the multipliers. It counts iterations from the last update.
     penalty : float, optional
         The first ρ; by default ``10 max(1, |f|) / max(1, |violation|² / 2)`` at the start, between 1e-3 and 1e3.
     growth : float
-        What ρ is multiplied with.
+        The factor by which ρ grows.
 
     Notes
     -----

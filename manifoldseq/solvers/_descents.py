@@ -134,7 +134,7 @@ class Descent(ABC):
         return ROWS.join(kept, other)
 
     def inverse(self, problem: Problem, at: Iterate, kept: State) -> Callable[[Vector], Vector] | None:
-        """Return the product of tangent vectors with a positive approximate inverse Hessian, where there is one."""
+        """Return the product of tangent vectors with a positive approximate inverse Hessian, or None without one."""
         return None
 
 

@@ -131,7 +131,8 @@ class Iterate(NamedTuple, Generic[Point]):
         ----------
         manifold : Manifold
         measures : Measures
-            Of this point; they are returned as they are where there is no boundary, or no gradient.
+            The measures of this point. They are returned unchanged if the manifold has no boundary or the gradient is
+            missing.
         """
         if not manifold.open or self.egrad is None:
             return measures

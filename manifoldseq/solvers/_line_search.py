@@ -24,22 +24,23 @@ from ._search import LINE_SEARCHES, Found, Line, Search, line_search
 class LineSearch(Solver):
     """A solver that is a descent and a search, for one problem (:func:`minimize`) or many (:func:`minimize_batch`).
 
-    In every iteration it asks the descent for a direction, and the search for a step along it. Where the search finds
-    none it goes along a simpler direction, while the descent has one. Stationary points that are no minima are left
-    along negative curvature. A subclass is a frozen dataclass with a `search`, and with a `descent` unless it is one
-    itself, as :class:`LBFGS` is.
+    In every iteration the descent computes a direction, and the search computes a step along this direction. If the
+    search finds no step, it is repeated along a simpler direction of the descent, as long as the descent has a simpler
+    direction. The solver leaves stationary points that are not minima along directions of negative curvature. A
+    subclass is a frozen dataclass with a `search`, and with a `descent` unless the subclass itself is a descent
+    (:class:`LBFGS`).
 
     Parameters
     ----------
     retraction : str, optional
-        A kind that the manifold knows; its default otherwise.
+        The name of a retraction of the manifold; by default the manifold's default retraction.
 
     Attributes
     ----------
     descent : Descent
-        In which direction it goes.
+        The rule for the direction.
     search : Search
-        How far it goes.
+        The rule for the step size.
 
     Examples
     --------

@@ -357,8 +357,8 @@ def backtrack(
 ) -> float | None:
     """Search for a step that decreases a function along any curve enough, by backtracking.
 
-    As :func:`armijo` does on a :class:`Line`, where a closed form moves some factors along with others, so that no
-    tangent vector describes the curve.
+    The search is that of :func:`armijo` on a :class:`Line`. Use this function where a closed form moves some factors
+    together with others, so that no tangent vector describes the curve.
 
     Parameters
     ----------
@@ -367,12 +367,12 @@ def backtrack(
     fun : float
         The value at the start.
     slope : float
-        Its derivative by t there, negative; by default any decrease is enough, and steps are halved: for curves on
-        which long steps are as good as short ones, those of majorization.
+        The derivative with respect to t at the start, a negative number. By default any decrease is accepted and
+        steps are halved, as is suitable for the curves of majorization methods, whose long steps decrease as well.
     first : float
         The step that is tried first.
     max_trials : int
-        Calls of `value` at most.
+        The largest number of calls of `value`.
 
     Returns
     -------
@@ -381,14 +381,14 @@ def backtrack(
 
     Examples
     --------
-    On a product, along the curve that minimizes over the second factor:
+    This search follows a curve on a product whose second factor is minimized at every step:
 
     >>> import numpy as np, manifoldseq as ms
     >>> sphere = ms.manifolds.Sphere(3)
     >>> x, u = np.array([1.0, 0.0, 0.0]), np.array([0.0, 1.0, 0.0])
     >>> def value(t):
     ...     y = sphere.retract(x, t * u)
-    ...     best = y[1] / 2                                                   # of the second factor, in closed form
+    ...     best = y[1] / 2                                                   # the second factor, in closed form
     ...     return float((best - y[1]) ** 2 + best**2 - y[1])
     >>> step = ms.solvers.backtrack(value, fun=0.0, slope=-1.0, first=8.0)
     >>> step <= 8.0 and value(step) < 0

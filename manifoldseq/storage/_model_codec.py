@@ -181,7 +181,7 @@ def decode(value: Any, arrays: Mapping[str, np.ndarray], types: Types) -> Any:
             return {key: decode(part, arrays, types) for key, part in content.items()}
         case "record" | "estimator":
             if content not in types:
-                raise ValueError(f"it holds a {quoted(content)}, which is not among the stored_types of the estimator")
+                raise ValueError(f"the file has a {quoted(content)}, which is not in stored_types of the estimator")
             cls = types[content]
             if tag == "record":
                 return cls(**_decoded(value["fields"], arrays, types))

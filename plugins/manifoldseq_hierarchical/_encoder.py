@@ -163,71 +163,76 @@ class _Fit:
 
 
 class HierarchicalSequenceEncoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
-    """Encoder of a long sequence of frames for finding where in it new frames belong (place recognition).
+    """Encode a long sequence of frames, and find the positions of new frames in the sequence (place recognition).
 
-    The sequence is cut into contiguous segments; their means are the points of a path, kept as a few bits per
-    coordinate in the subspace of the closed form, with a tree of means above them for the search. A query is placed on
-    the straight lines between points, so that a segment can be several times as long as the error that is tolerated;
-    the first and the last frame are stored too, and lines lead to them. `storage_report` counts every byte.
+    The sequence is cut into contiguous segments, whose means are the points of a path. The points are stored with a few
+    bits per coordinate in the subspace of the closed form, and a tree of means above the points speeds up the search. A
+    query is projected to the straight lines between points, so that a segment can be several times as long as the
+    tolerated error. The first and the last frame are stored as the ends of the path. `storage_report` counts all stored
+    bytes.
 
     Parameters
     ----------
     segment_length : int or "auto"
-        Frames per point, at most: a short sequence gets at least two nodes of points. Best about as long as
-        neighbouring frames resemble each other, or less. ``"auto"``: 40, or what `bytes_per_frame` allows.
+        The largest number of frames per point. A short sequence has shorter segments, so that it has at least two nodes
+        of points. Choose a length over which neighbouring frames are similar, or a smaller length. ``"auto"`` is 40, or
+        the length that `bytes_per_frame` allows.
     branching : int
-        Nodes per node of the level above.
+        The number of children of each node of the tree.
     levels : int or "auto"
-        Levels of means above the points; 0 compares queries with all points. ``"auto"``: one above 100,000 frames. A
-        mean of frames that no longer resemble each other says little: many levels lose recall.
+        The number of levels of means above the points; 0 compares queries with all points. ``"auto"`` uses one level
+        for more than 100,000 frames. The mean of frames that are not similar carries little information, so that many
+        levels reduce the recall.
     subspace : {"shared", "per-node"}
-        One V for all points, or one for each node above them.
+        One matrix V for all points, or one matrix for each node above the points.
     n_components : int, optional
-        Coordinates m; by default the rank of the segment means, as in the closed form (13), or all d where V would take
-        more bytes than it saves. With m = d every V is optimal, and none is stored.
+        The number m of coordinates. By default it is the rank of the segment means, as in the closed form (13), or all
+        d if V would need more bytes than it saves. With m = d every V is optimal, and no V is stored.
     summary : {"mean", "key"}
         The point of a segment: the mean of its frames, or the frame in the middle (key-framing).
     bits : {"auto", 1, 2, 3, 4, 8, 32}
-        Bits per coordinate, of levels that span what it takes along the whole way, or around (see `relative`).
-        ``"auto"``: of two bits, of one or two relative ones, and of two with segments a third shorter, the fewest bytes
-        that find as many noisy copies of own frames, to 0.02; or the best that `bytes_per_frame` allows.
+        The number of bits per coordinate. The quantization levels span the range of the coordinate over the whole path,
+        or the range around a local mean (see `relative`). ``"auto"`` compares two bits, one or two relative bits, and
+        two bits with segments that are a third shorter. It chooses the code with the fewest bytes whose recall of noisy
+        copies of training frames is within 0.02 of the best, or the best code that `bytes_per_frame` allows.
     relative : bool or "auto"
-        Keep the mean of eight points in eight bits, and the points less it in `bits` (1 to 3): for ways that wander
-        off. ``"auto"``: tried where `bits` is ``"auto"``, otherwise False.
+        Store the mean of eight points with eight bits per coordinate, and the differences of the points from the mean
+        with `bits` (1 to 3). This code suits paths that drift. ``"auto"`` tries it if `bits` is ``"auto"``, and
+        otherwise means False.
     bytes_per_frame : float, optional
-        A budget for everything that is kept, in place of `segment_length` and `bits`: of all codes, each with the
-        shortest segments within the budget, the one that finds most noisy copies of own frames; of ties (to 0.001) the
-        one of the shortest segments.
+        A budget for all stored data, which replaces `segment_length` and `bits`. Each code is tried with the shortest
+        segments within the budget, and the code with the highest recall of noisy copies of training frames is chosen.
+        Ties (within 0.001) go to the code with the shortest segments.
     n_groups : int, optional
-        In place of `bits`: product quantization with so many bytes per point (needs faiss).
+        The number of bytes per point of a product quantization, which replaces `bits` (needs faiss).
     beam : int
-        Nodes that a search keeps at every level.
+        The number of nodes that a search keeps at every level.
 
     Attributes
     ----------
     components_ : ndarray of shape (m, d), float32, or None
-        V' of the closed form; None stands for the identity, and for subspaces per node.
+        V' of the closed form. It is None if V is the identity, and for one subspace per node.
     center_ : ndarray of shape (d,), float32
         The mean of all frames, mu_0.
     singular_values_ : ndarray
-        Of the weighted segment means: what each coordinate tells.
+        The singular values of the weighted segment means, which measure the information of each coordinate.
     segment_length_ : int
-        Frames per point of this sequence.
+        The number of frames per point of this sequence.
     bits_ : int or None
-        Bits per coordinate; None with `n_groups`.
+        The number of bits per coordinate; None with `n_groups`.
     relative_ : bool
     estimated_recall_ : float or None
-        The share of noisy copies of own frames that are found within ten frames, or where the way comes by again; None
-        where `bits` was given and no budget.
+        The fraction of noisy copies of training frames that are found within ten frames of their position, or where the
+        path passes the same place again. It is None if `bits` is given without a budget.
     index_ : Path
-        What is searched.
+        The stored path and the tree of means.
     n_frames_ : int
 
     Notes
     -----
-    The paper's main text, which describes its encoder, was not available: the encoder is this package's own design on
-    the closed form of the supplement. Isotropic frames (flat `singular_values_`) leave nothing to truncate: fewer bits
-    per coordinate keep far more recall than fewer coordinates.
+    The paper's main text, which describes its encoder, was not available. The design of this encoder is therefore that
+    of this package, with the closed form of the supplement. If frames are isotropic (flat `singular_values_`), reduce
+    the bits per coordinate and not the number of coordinates: the recall is then much higher for the same storage.
 
     Examples
     --------
@@ -288,7 +293,7 @@ class HierarchicalSequenceEncoder(ClassNamePrefixFeaturesOutMixin, TransformerMi
         Parameters
         ----------
         X : array-like of shape (N, d)
-            Frames in order, of any real dtype; a `numpy.memmap` is read block by block.
+            The frames in order, of any real dtype. A `numpy.memmap` is read block by block.
         y : None
             Ignored.
 
@@ -503,10 +508,10 @@ class HierarchicalSequenceEncoder(ClassNamePrefixFeaturesOutMixin, TransformerMi
         return int(n_frames > _FLAT) if isinstance(self.levels, str) else self.levels
 
     def partial_fit(self, X: Any, y: None = None) -> Self:
-        """Append frames to the sequence; what was learned from the first ones stays.
+        """Append frames to the sequence, with the subspace and the quantizer of the first frames.
 
-        What stays is the subspace, the quantizer and ``segment_length_``: begin with as many frames as there are, since
-        a few would make short segments, and levels that do not suit the rest of the way.
+        The subspace, the quantizer and ``segment_length_`` do not change. Begin with as many frames as possible,
+        because few frames lead to short segments, and to quantization levels that do not suit the rest of the path.
 
         Parameters
         ----------
@@ -517,7 +522,7 @@ class HierarchicalSequenceEncoder(ClassNamePrefixFeaturesOutMixin, TransformerMi
         Raises
         ------
         ValueError
-            With subspaces per node or key frames, which only `fit` makes.
+            With one subspace per node or with key frames, which only `fit` supports.
         """
         if not hasattr(self, "index_"):
             return self.fit(X)
@@ -566,7 +571,8 @@ class HierarchicalSequenceEncoder(ClassNamePrefixFeaturesOutMixin, TransformerMi
         Returns
         -------
         ndarray of shape (N, m), in the float dtype of X
-            V itself is of float32. With the identity in place of V, the frames less their mean.
+            The coordinates. V is stored in float32. If V is the identity, the coordinates are the frames minus their
+            mean.
         """
         X = self._frames(X)
         return self._coordinates(X, X.dtype if X.dtype == np.float64 else np.float32)
@@ -574,23 +580,23 @@ class HierarchicalSequenceEncoder(ClassNamePrefixFeaturesOutMixin, TransformerMi
     def query(
         self, X: Any, n_best: int = 1, *, apart: float | None = None
     ) -> tuple[NDArray[np.float64], NDArray[np.float32]]:
-        """Find where in the sequence frames belong.
+        """Find the positions of frames in the sequence.
 
         Parameters
         ----------
         X : array-like of shape (Q, d)
         n_best : int
-            How many places for each, the best first. Where a search meets fewer, the last is repeated; a larger `beam`
-            meets more.
+            The number of places for each frame, in order of distance. If a search finds fewer places, the last place is
+            repeated. A larger `beam` finds more places.
         apart : float, optional
-            Least distance, in frames, between the places of a query: lines next to the best one are nearly as good,
-            and would hide later passes of the path through the same place. By default two
-            segments; 0 allows neighbouring lines.
+            The smallest distance, in frames, between the places of a query. Lines next to the best line are nearly as
+            good, and would hide later passes of the path through the same place. The default is two segments, and 0
+            allows neighbouring lines.
 
         Returns
         -------
         places : ndarray of shape (Q, n_best), float64
-            In frames; between the points of the path, they are not whole numbers.
+            The positions in frames. Between the points of the path, they are not whole numbers.
         squared : ndarray of shape (Q, n_best), float32
             Squared distances to the path, in the coordinates of the subspace.
         """
@@ -611,7 +617,7 @@ class HierarchicalSequenceEncoder(ClassNamePrefixFeaturesOutMixin, TransformerMi
         return np.rint(self.query(X)[0][:, 0] - 1e-3).clip(0).astype(np.intp)
 
     def score(self, X: Any, y: Any = None, *, tolerance: int = 10) -> float:
-        """Return the share of frames that are found within so many frames of where they are (recall@1).
+        """Return the fraction of frames whose estimated position is within `tolerance` frames of `y` (recall@1).
 
         Parameters
         ----------
@@ -623,7 +629,7 @@ class HierarchicalSequenceEncoder(ClassNamePrefixFeaturesOutMixin, TransformerMi
         Raises
         ------
         ValueError
-            Without `y`: that frames are those of the sequence from its start on is nothing to take for granted.
+            Without `y`, because `X` need not be the beginning of the sequence.
         """
         check_number("tolerance", tolerance)
         if y is None:
@@ -642,20 +648,21 @@ class HierarchicalSequenceEncoder(ClassNamePrefixFeaturesOutMixin, TransformerMi
         smooth: bool = False,
         tolerance: float = 10,
     ) -> NDArray[np.float64]:
-        """Place consecutive frames of another run along the same way together.
+        """Find the positions of consecutive frames of another run along the same path jointly.
 
         Parameters
         ----------
         X : array-like of shape (Q, d)
-            In the order in which they were seen.
+            The frames, in the order of their recording.
         method : {"bayes", "lines"}
             A hidden Markov model of the traveller's place and speed (see `match_proba`), or straight lines through the
             matrix of distances (SeqSLAM, Milford and Wyeth, 2012).
         speed : (float, float)
-            The least and the largest number of frames of the sequence per query; negative backwards. A traveller who
-            may stand still needs 0 in the range, one who may turn round speeds of both signs.
+            The least and the largest number of frames of the sequence per query. Negative speeds go backwards. If
+            the traveller may stand still, the range must include 0; if the traveller may turn round, it must include
+            speeds of both signs.
         window : int
-            Queries of a line.
+            The number of queries of a line.
         smooth : bool
             With ``"bayes"``: use later queries too.
         tolerance : float
@@ -669,7 +676,7 @@ class HierarchicalSequenceEncoder(ClassNamePrefixFeaturesOutMixin, TransformerMi
         Raises
         ------
         ValueError
-            For an unknown method, ``smooth`` with lines, a range of speeds that is none, or a tolerance that is not
+            For an unknown method, ``smooth`` with lines, an invalid range of speeds, or a tolerance that is not
             positive.
 
         Examples
@@ -698,33 +705,35 @@ class HierarchicalSequenceEncoder(ClassNamePrefixFeaturesOutMixin, TransformerMi
     def match_proba(
         self, X: Any, *, speed: tuple[float, float] = (0.5, 2.0), smooth: bool = False, tolerance: float = 10
     ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """Place consecutive frames along the way, and say how probable the places are.
+        """Return the positions of consecutive frames along the path, and the probabilities of the positions.
 
-        A hidden Markov model whose state is a place, in cells of an eighth of a segment (at least a frame), and a speed
-        out of seven to 41 in the range. What a query says of a cell is a normal density of its distance to the path
-        there, of a variance estimated from all queries; a speed shifts the place by whole cells, so that no speed
-        outside the range comes about by rounding. The forward algorithm filters, the forward-backward algorithm smooths
-        (Rabiner, "A tutorial on hidden Markov models", 1989, equations 18-27). Of Q states, 2 √Q are in memory. A
-        second model, of a traveller who moves by any steps, tells by its likelihood whether the range holds.
+        The states of a hidden Markov model are pairs of a place, in cells of an eighth of a segment (at least one
+        frame), and one of seven to 41 speeds in the range. The likelihood of a cell is a normal density of the distance
+        from the query to the path in this cell, with a variance estimated from all queries. Each speed shifts the place
+        by a whole number of cells, so that rounding leads to no speed outside the range. The forward algorithm filters,
+        and the forward-backward algorithm smooths (Rabiner, "A tutorial on hidden Markov models", 1989, equations
+        18-27). For Q queries, 2 √Q state vectors are in memory. The likelihood of a second model, in which the
+        traveller moves by arbitrary steps, shows whether the traveller keeps to the range.
 
         Parameters
         ----------
         X : array-like of shape (Q, d)
-            In the order in which they were seen.
+            The frames, in the order of their recording.
         speed : (float, float)
-            The least and the largest number of frames of the sequence per query; negative backwards.
+            The least and the largest number of frames of the sequence per query. Negative speeds go backwards.
         smooth : bool
-            Use later queries too.
+            Use later queries, too.
         tolerance : float
-            Frames. Of each query the window of this reach to either side that is most probable is chosen.
+            Half of the width of a window, in frames. For each query, the most probable window is chosen.
 
         Returns
         -------
         places : ndarray of shape (Q,), float64
             The mean of the place within the window, in frames.
         probabilities : ndarray of shape (Q,), float64
-            That the window holds the place, and that the traveller keeps to the range of speeds there. Of a traveller
-            who does not, the places are wrong, and the probabilities fall within some ten queries.
+            The probability that the window contains the place and that the traveller keeps to the range of speeds
+            there. If the traveller leaves the range, the places are wrong, and the probabilities fall within about ten
+            queries.
 
         Warns
         -----
@@ -734,7 +743,7 @@ class HierarchicalSequenceEncoder(ClassNamePrefixFeaturesOutMixin, TransformerMi
         Raises
         ------
         ValueError
-            For a range of speeds that is none, or a tolerance that is not positive.
+            For an invalid range of speeds, or a tolerance that is not positive.
 
         Examples
         --------
@@ -749,7 +758,7 @@ class HierarchicalSequenceEncoder(ClassNamePrefixFeaturesOutMixin, TransformerMi
         return self._matched(X, speed, smooth, tolerance)
 
     def decode(self, frames: Any) -> NDArray[np.float32]:
-        """Return what is kept of some frames of the sequence.
+        """Return the stored approximation of frames of the sequence.
 
         Parameters
         ----------
@@ -773,7 +782,7 @@ class HierarchicalSequenceEncoder(ClassNamePrefixFeaturesOutMixin, TransformerMi
         return Z + self.center_ if self.components_ is None else Z @ self.components_ + self.center_
 
     def storage_report(self) -> StorageReport:
-        """Return the bytes of everything that is kept, by part."""
+        """Return the number of bytes of each part of the stored data."""
         check_is_fitted(self, "index_")
         V = 0 if self.components_ is None else self.components_.nbytes
         parts = {"codes": 0, "subspace": self.center_.nbytes + V, "quantizer": 0}

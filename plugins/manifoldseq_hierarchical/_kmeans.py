@@ -217,78 +217,83 @@ def _check_mixture(estimator: Any) -> None:
 class SubspaceKMeans(ClusterMixin, SubspaceCodes):
     """Cluster frames, and find the coordinates that separate the clusters best.
 
-    By default in a within-class metric: a mixture of Gaussians with one covariance, shrunk, whose means lie in a
-    subspace, fitted by EM with soft assignments. That *is* a shrunk tied mixture; the coordinates are those of linear
-    discriminant analysis of its clusters. Or by the objective F(V, m, mu) (1) of the paper, in the metric of the
-    columns as they are: each frame goes to the nearest centroid in the coordinates ``V' x``, then V, m and mu are the
-    closed form for these labels.
+    The default objective is the posterior density of a Gaussian mixture with one shrunk covariance (a tied mixture),
+    whose means lie in a subspace. EM with soft assignments maximizes it. The coordinates are those of linear
+    discriminant analysis of the clusters. The other objective is F(V, m, mu), equation (1) of the paper, in the metric
+    of the unscaled columns. Its algorithm assigns each frame to the nearest centroid in the coordinates ``V' x``, and
+    then computes V, m and mu in closed form for these labels.
 
     Parameters
     ----------
     n_clusters : int or "auto"
-        ``"auto"``: from 1 to 20, of five frames at least on average (but two of fewer than 15), by the Bayesian
-        information criterion of the mixture. Of real data, whose clusters are no Gaussians of one shape, it finds more
-        clusters than there are classes.
+        ``"auto"`` chooses a number from 1 to 20 by the Bayesian information criterion of the mixture. Clusters have at
+        least five frames on average (two clusters are tried for fewer than 15 frames, too). For real data, whose
+        classes are not Gaussians of equal covariance, the criterion chooses more clusters than there are classes.
     n_components : int, None or "auto"
-        m, from 1 to d. None takes all that the means span, at most K - 1; the mixture keeps no more, with a warning.
-        Fewer also choose the clusters by what m coordinates can tell apart. ``"auto"``: by the same criterion.
+        The number m of coordinates, from 1 to d. None uses the dimension of the span of the means, at most K - 1. The
+        mixture warns if m is larger, and uses this dimension. With a smaller m, the clusters are those that m
+        coordinates can separate. ``"auto"`` chooses m by the same criterion.
     objective : {"mixture", "printed"}
-        The printed one is (1); with ``n_components=None`` its labels are those of Lloyd's k-means, and the subspace is
-        what stores them compactly.
+        ``"mixture"`` is the posterior density, and ``"printed"`` is equation (1) of the paper. With ``"printed"`` and
+        ``n_components=None``, the labels are those of Lloyd's k-means, and the subspace only stores the centroids
+        compactly.
     shrinkage : float, "auto" or "ledoit-wolf"
-        Of the mixture's covariance toward a multiple of the columns' variances, from 0 to 1. ``"auto"``: 0.02, or a
-        tenth of the columns per frame if that is more. 0 and 1 stand for 10⁻⁶ and 0.999: the covariance has an inverse,
-        and the data a say. The one of Ledoit and Wolf (2004), for the labels of a first
-        k-means, is larger; it is best for the covariance, which is not the same as best for the clusters.
+        The shrinkage of the mixture's covariance toward a multiple of the columns' variances, from 0 to 1. ``"auto"``
+        is 0.02, or a tenth of the number of columns divided by the number of frames if this value is larger. 0 and 1
+        are replaced by 10⁻⁶ and 0.999, so that the covariance has an inverse and depends on the data.
+        ``"ledoit-wolf"`` is the estimate of Ledoit and Wolf (2004) for the labels of a first k-means. It is larger:
+        it is optimal for the covariance, but not for the clusters.
     init : {"k-means++", "random", "segments"} or array-like
-        ``"k-means++"``: for the mixture, labels of k-means in at most 50 principal components of the columns, each
-        scaled to its deviation. ``"segments"``: contiguous segments of a sequence. Or labels 0 to K - 1 of shape (N,),
-        or centroids (K, d).
+        For the mixture, ``"k-means++"`` uses the labels of k-means in at most 50 principal components of the columns,
+        each column divided by its standard deviation. ``"segments"`` uses contiguous segments of a sequence. An array
+        has the labels 0 to K - 1, shape (N,), or the centroids, shape (K, d).
     n_init : int
-        Number of starts; the best by the objective is kept. One is made of ``"segments"`` and of arrays. Among more
-        than 20,000 frames, a start comes from EM on so many of them.
+        The number of starts. The result with the best objective is kept. ``"segments"`` and arrays give one start. For
+        more than 20,000 frames, EM on 20,000 of the frames computes the start.
     max_iter : int
     tol : float
-        A start ends when the objective changes by at most `tol` in a step: nats per frame, or shares of the trace of
-        S_0. With the printed objective, 0 goes on until F stays the same.
+        A start ends when the objective changes by at most `tol` in a step, in nats per frame, or relative to the trace
+        of S_0 with ``"printed"``. With ``"printed"`` and 0, a start ends when F does not change.
     random_state : int, numpy.random.Generator, numpy.random.RandomState or None
     n_jobs, verbose
-        Threads of the starts, and what is logged of them: see `manifoldseq.estimators.fit_starts`.
+        The number of threads for the starts, and the amount of logging: see `manifoldseq.estimators.fit_starts`.
 
     Attributes
     ----------
     labels_ : ndarray of shape (N,), int
-        The likeliest cluster, or the nearest one; of the mixture, numbered along the first coordinate where starts are
-        drawn. After `partial_fit`, of the last batch.
+        The most likely cluster of each frame (mixture), or the nearest cluster (``"printed"``). If the starts are
+        random, the clusters of the mixture are numbered along the first coordinate. After `partial_fit`, the labels are
+        those of the last batch.
     n_clusters_ : int
     components_ : ndarray of shape (m, d)
-        The transpose of V. Of the mixture ``components_ @ covariance_ @ components_.T`` is the identity, with the
-        printed objective the rows are orthonormal.
+        The transpose of V. For the mixture, ``components_ @ covariance_ @ components_.T`` is the identity. For
+        ``"printed"``, the rows are orthonormal.
     cluster_centers_ : ndarray of shape (K, d)
-        Means of the clusters (4); of the mixture, in the subspace.
+        The means of the clusters, equation (4); for the mixture they lie in the subspace.
     center_ : ndarray of shape (d,)
         mu_0, the mean of the frames.
     covariance_ : ndarray of shape (d, d)
-        Of the mixture: what the clusters share.
+        The common covariance of the clusters (mixture only).
     weights_ : ndarray of shape (K,)
-        Of the mixture.
+        The probabilities of the clusters (mixture only).
     shrinkage_ : float
-        Of the mixture: the share of the target, a multiple of the columns' variances, in `covariance_`.
+        The weight of the target, a multiple of the columns' variances, in `covariance_` (mixture only).
     log_likelihood_, bic_ : float
-        Of the mixture: the mean log-density of a frame, and the Bayesian information criterion.
+        The mean log-density of a frame, and the Bayesian information criterion (mixture only).
     singular_values_ : ndarray of shape (min(K, d),)
-        Of the weighted centroids; of the mixture, in the metric.
+        The singular values of the weighted centroids; for the mixture, in the metric of `covariance_`.
     energy_ : float
-        With the printed objective: F (1).
+        The objective F, equation (1) (``"printed"`` only).
     scatter_ : float
-        The trace of S_0 (7); of the mixture, in the metric.
+        The trace of S_0, equation (7); for the mixture, in the metric of `covariance_`.
     n_iter_ : int
-        Steps of the best start.
+        The number of steps of the best start.
     history_ : dict of str to ndarray
-        Equally long columns of the best start, record 0 first: ``nit``, ``time``, ``fun`` (minus the log-density of a
-        frame and of the prior, or F over the trace of S_0), ``m`` and further ones.
+        Columns of equal length for the best start, which begin with the start itself: ``nit``, ``time``, ``fun``
+        (minus the log-density of a frame and of the prior, or F divided by the trace of S_0), ``m`` and further
+        columns.
     status_ : manifoldseq.Status
-        Why the best start ended; ``INTERRUPTED`` if Ctrl-C ended any start or kept one from running.
+        The reason why the best start ended. It is ``INTERRUPTED`` if Ctrl-C ended or prevented any start.
     n_features_in_ : int
 
     See Also
@@ -297,11 +302,11 @@ class SubspaceKMeans(ClusterMixin, SubspaceCodes):
 
     Notes
     -----
-    Shrinkage is an inverse Wishart prior about a multiple of the columns' variances, whose level is the one within the
-    clusters of a first k-means; it stays, so that no step of EM
-    lowers the posterior density. Clusters do not depend on the units of the columns. Frames are read block by block,
-    and what is kept of them does not grow with their number but for labels. The printed F can be that of SubKMeans
-    (Mautz et al. 2017), whose update is an eigendecomposition of a d×d matrix.
+    Shrinkage is an inverse Wishart prior centred on a multiple of the columns' variances. A first k-means estimates
+    the multiple from the variances within its clusters. The prior is then fixed, so that no step of EM lowers the
+    posterior density. Clusters do not depend on the units of the columns. Frames are read block by block, and the
+    memory does not grow with the number of frames, except for the labels. The method of SubKMeans (Mautz et al. 2017),
+    whose update is an eigendecomposition of a d × d matrix, minimizes F, too.
 
     Examples
     --------
@@ -359,10 +364,10 @@ class SubspaceKMeans(ClusterMixin, SubspaceCodes):
         Parameters
         ----------
         X : array-like of shape (N, d)
-            Of any real dtype; a `numpy.memmap` is read block by block.
+            The frames, of any real dtype. A `numpy.memmap` is read block by block.
         y : ignored
         sample_weight : array-like of shape (N,), optional
-            A frame of weight 2 counts as two frames; one of weight 0 is left out.
+            A frame of weight 2 counts as two frames, and a frame of weight 0 is ignored.
         observers, checkpoint, resume
             As in `manifoldseq.iterate`, for every start; the state holds ``x`` (V' and the centroids) and ``start``,
             its number. Each start has its own folder in the checkpoint.
@@ -426,11 +431,11 @@ class SubspaceKMeans(ClusterMixin, SubspaceCodes):
         return self
 
     def partial_fit(self, X: Any, y: object = None, sample_weight: Any = None) -> Self:
-        """Go on with a mini-batch of frames: a step of online EM, or of k-means in the subspace.
+        """Update the fit with a mini-batch of frames, by a step of online EM or of k-means in the subspace.
 
         The first batch is fitted as by `fit`, and should be typical: it chooses the start, the units of the columns and
-        the numbers that are ``"auto"``. After `fit`, batches go on from what it found. Online EM forgets (Cappé and
-        Moulines 2009); with the printed objective all frames count alike.
+        the numbers that are ``"auto"``. After `fit`, batches continue from its result. Online EM forgets old frames
+        (Cappé and Moulines 2009). With ``"printed"``, all frames have equal weight.
 
         Parameters
         ----------
@@ -470,7 +475,7 @@ class SubspaceKMeans(ClusterMixin, SubspaceCodes):
         return self
 
     def predict(self, X: Any) -> NDArray[np.int64]:
-        """Return the likeliest cluster of each frame, or the nearest one in the coordinates of the subspace.
+        """Return the most likely cluster of each frame, or the nearest cluster in the coordinates of the subspace.
 
         Returns
         -------
@@ -494,9 +499,9 @@ class SubspaceKMeans(ClusterMixin, SubspaceCodes):
         return np.exp(scores, out=scores)
 
     def score(self, X: Any, y: object = None) -> float:
-        """Return the mean log-density of frames; with the printed objective minus their F (1).
+        """Return the mean log-density of frames, or minus their F (1) with ``objective="printed"``.
 
-        F is that of the nearest centroid in the coordinates, and of mu_0 in the others.
+        F uses the nearest centroid in the first m coordinates, and mu_0 in the remaining coordinates.
         """
         if self._is_mixture:
             frames = self._frames(X, reset=False)
@@ -511,7 +516,7 @@ class SubspaceKMeans(ClusterMixin, SubspaceCodes):
         return -total
 
     def rotation(self) -> Array:
-        """Return the whole orthogonal V, shape (d, d), with the printed objective; the mixture has none."""
+        """Return the orthogonal matrix V, shape (d, d), for ``objective="printed"``; the mixture has no such matrix."""
         if self._is_mixture:
             raise ValueError("the coordinates of objective='mixture' are no rotation: choose objective='printed'")
         return super().rotation()

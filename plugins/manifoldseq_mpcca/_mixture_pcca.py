@@ -905,5 +905,5 @@ def _check_whole_views(views: list[View]) -> None:
             if len(partly):
                 raise ValueError(
                     f"view {v} misses some columns in row {rows.start + partly[0]}: "
-                    f"with full noise a view is whole or missing, use covariance_type='diag'"
+                    f"covariance_type='full' needs rows that are complete or missing in a view, use 'diag'"
                 )

@@ -50,7 +50,7 @@ def multiple_features(folder: str | Path | None = None) -> tuple[dict[str, Array
     for name, columns in VIEWS.items():
         path = place / f"mfeat-{name}.csv"
         if not path.is_file():
-            raise FileNotFoundError(f"{path} is not there: pass the folder with the six files mfeat-fac.csv and so on")
+            raise FileNotFoundError(f"{path} does not exist: pass the folder that contains the six files mfeat-*.csv")
         try:
             with warnings.catch_warnings():  # columns of two groups have the same numbers for names
                 warnings.simplefilter("ignore", UserWarning)

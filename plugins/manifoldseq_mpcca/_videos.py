@@ -249,7 +249,7 @@ def _read_table(path: Path) -> NDArray[np.float32]:
                     try:
                         rows.append(ms.storage.decimals(cells).astype(np.float32))
                     except ValueError:
-                        raise ValueError(f"line {number} has something that is not a number") from None
+                        raise ValueError(f"line {number} has a value that is not a number") from None
                     if len(rows[-1]) != len(rows[0]):
                         raise ValueError(f"line {number} has {len(rows[-1])} columns, the first row {len(rows[0])}")
                     taken += rows[-1].nbytes + 128

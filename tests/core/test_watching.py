@@ -359,7 +359,7 @@ def test_an_observer_that_fails_is_left_out_there_too(tmp_path: Path) -> None:
     with helpers.elsewhere(tmp_path / "worker"):
         with pytest.warns(UserWarning, match="failed and is not called again: OSError"):
             several(observers=[fails, seen])
-        with pytest.raises(TypeError, match="the observer 3 is not callable: pass functions of an event"):
+        with pytest.raises(TypeError, match="the observer 3 is not callable: pass a function that takes an event"):
             several(observers=[3])
     assert calls == [0] and len(seen.records) == 18
 

@@ -305,7 +305,7 @@ def changed(view, place, value):
             dict(missing="em", covariance_type="full"),
             [X, changed(Y, (4, 1), NAN)],
             "view 1 misses some columns in row 4: "
-            "with full noise a view is whole or missing, use covariance_type='diag'",
+            "covariance_type='full' needs rows that are complete or missing in a view, use 'diag'",
         ),
         (
             dict(missing="em"),

@@ -67,7 +67,7 @@ def test_a_folder(tmp_path):
 
 
 def test_missing_and_wrong_files_raise_an_error(tmp_path, monkeypatch):
-    with pytest.raises(FileNotFoundError, match="mfeat-fac\\.csv is not there: pass the folder with the six files"):
+    with pytest.raises(FileNotFoundError, match="mfeat-fac\\.csv does not exist: pass the folder that contains"):
         load(tmp_path)
     write(tmp_path, rows=40)
     with pytest.raises(ValueError, match=r"mfeat-fac.csv has shape \(40, 217\): \(2000, 217\) is needed"):

@@ -39,98 +39,105 @@ _RULES = {
 
 
 class HOPE(ProjectedMixture):
-    """Hybrid orthogonal projection and estimation: a projection and a mixture of projected rows, by maximum likelihood.
+    """Fit a projection and a mixture of the projected rows by maximum likelihood (HOPE).
 
-    ``x = U' z + n`` with orthonormal rows of U, z from a mixture (7), n isotropic noise in the other dimensions. The
-    fitted model is a layer of a network: `transform` gives its features (39).
+    Hybrid orthogonal projection and estimation models rows as ``x = U' z + n``, where U has orthonormal rows, z has a
+    mixture density (7), and n is isotropic noise in the remaining dimensions. The fitted model is a layer of a network:
+    `transform` returns its features (39).
 
     Parameters
     ----------
     n_components : int
-        K, the number of mixture components.
+        The number K of mixture components.
     n_latent : int or "auto"
-        M, the rows of U; ``"auto"`` is half of the columns, or one less than the rows that `fit` gets if that is less.
+        The number M of rows of U. ``"auto"`` is half of the number of columns, or the number of rows of `fit` minus 1
+        if this number is smaller.
     family : {"movmf", "gmm", "gmm-full"} or Family
-        Von Mises-Fisher components (9), Gaussians with diagonal or full covariances (8), or a family of your own.
+        Von Mises–Fisher components (9), Gaussians with diagonal or full covariances (8), or a family of your own.
     prepare : {"auto", "unit", "center", None}
-        What is done to rows first: brought to unit length, as the paper does for movMF, or centred (footnote 1);
-        ``"auto"`` is the first for directional families and the second for others.
+        The preparation of the rows: scaling to unit length, as the paper does for movMF, or centring (footnote 1).
+        ``"auto"`` scales for directional families and centres for all other families.
     normalize_z : bool, optional
-        Whether z is brought to unit length (30); by default for directional families. Footnote 4 skips it.
+        Whether z is scaled to unit length (30), by default only for directional families. Footnote 4 omits this step.
     kappa : None, "shared" or float
-        Concentrations: one each, one for all, or this one, fixed. A fixed one below that of all rows together may make
-        components coincide, which is warned of: centre rows that all point the same way, such as pixels.
+        The concentrations: None estimates one value per component, ``"shared"`` estimates one value for all components,
+        and a number is fixed. If a fixed value is below the concentration of all rows together, components may
+        coincide, and a warning is given: centre rows that have similar directions, such as pixels.
     largest_kappa : float
-        Concentrations are capped here.
+        The upper bound of the concentrations.
     bessel : {"exact", "paper"}
-        The Bessel function, or the leading term (68).
+        The exact Bessel function, or the leading term (68) of the paper.
     variance_floor : float
-        Variances of Gaussians are at least this share of the mean variance of a column.
+        The lower bound of the variances of Gaussians, relative to the mean variance of a column.
     noise_variance : float, "closed" or "bounded"
-        sigma^2: fixed (the paper's experiments set 0.1), the closed form (23), or (23) up to the least variance of z.
-        With (23) alone the likeliest projection may be a minor subspace.
+        The variance sigma^2. A number is fixed (the paper's experiments use 0.1), ``"closed"`` is the closed form (23),
+        and ``"bounded"`` limits (23) to the smallest variance of z. With ``"closed"``, the projection of maximum
+        likelihood may be a minor subspace.
     noise_floor : float
-        sigma^2 is at least this share of the mean variance of a column.
+        The lower bound of sigma^2, relative to the mean variance of a column.
     threshold : float, optional
-        epsilon of the features (39); by default the `quantile` of phi (37) over the training rows.
+        The threshold epsilon of the features (39), by default the `quantile` of phi (37) over the training rows.
     quantile : float
-        The share of the responses that are below the threshold.
+        The fraction of the responses below the threshold.
     init : str or array-like of shape (M, D)
-        An initializer of the model, ``"pca"``, ``"random"`` or one that is registered for it, or U at the start.
-        Components start at (spherical) k-means++ seeds.
+        An initializer of the model (``"pca"``, ``"random"`` or a registered initializer), or the starting value of U.
+        Components start at the seeds of (spherical) k-means++.
     solver : str
         ``"online-em"``: mini-batch EM with running statistics. ``"em"``: full-batch EM, which never lowers the
-        likelihood. Or the name of a solver of `manifoldseq.minimize`, such as ``"sgd"``, ``"adam"``, ``"lbfgs"`` or
-        ``"papers:penalty-sgd"``, Algorithm 1, of the distribution manifoldseq-papers.
+        likelihood. Any other value is the name of a solver of `manifoldseq.minimize`, such as ``"sgd"``, ``"adam"``,
+        ``"lbfgs"``, or ``"papers:penalty-sgd"`` (Algorithm 1, in the distribution manifoldseq-papers).
     solver_options : dict, optional
-        Of a named solver.
+        The options of a solver of `manifoldseq.minimize`.
     batch_size : int
-        Rows of a mini-batch.
+        The number of rows of a mini-batch.
     n_init : int
-        Number of starts; the best by the likelihood is kept.
+        The number of starts. The result with the highest likelihood is kept.
     max_iter : int
-        Passes over the rows.
+        The largest number of passes over the rows.
     tol : float
         A start ends when the mean log-likelihood of a row, l, changes by at most ``tol * max(1, |l|)``.
     random_state : int, numpy.random.Generator, numpy.random.RandomState or None
     model : str, optional
-        Name of the registered model whose cost is minimized; by default ``"hope.movmf"``, ``"hope.gmm"`` or
-        ``"hope.family"``, as `family` says.
+        The name of the registered model whose cost is minimized, by default ``"hope.movmf"``, ``"hope.gmm"`` or
+        ``"hope.family"``, according to `family`.
     n_jobs, verbose
-        Threads of the starts, and what is logged of them: see `manifoldseq.estimators.fit_starts`.
+        The number of threads for the starts, and the amount of logging: see `manifoldseq.estimators.fit_starts`.
 
     Attributes
     ----------
     components_ : ndarray of shape (M, D)
-        U.
+        The matrix U.
     weights_ : ndarray of shape (K,)
     parameters_ : tuple of ndarray
-        Of the family, called `names_`; as `concentrations_` and `directions_`, or `means_` and `covariances_`.
+        The parameters of the family, with the names `names_`. They are also the attributes `concentrations_` and
+        `directions_`, or `means_` and `covariances_`.
     noise_variance_ : float
     threshold_ : float
     mean_ : ndarray of shape (D,) or None
     residual_share_ : float
-        Share of the energy of the training rows that the projection leaves out.
+        The fraction of the sum of squares of the training rows that is orthogonal to the projection.
     n_capped_, n_empty_ : int
-        Components at a bound of their family, and without rows.
+        The numbers of components at a bound of their family, and of components without rows.
     objective_ : float
-        The least value of the cost of the model.
+        The smallest value of the cost of the model.
     log_likelihood_ : float
-        Mean of the log-likelihood (11) over the training rows, with all constants: minus `objective_`. A `model` with
-        another cost leaves none. `score` is a
-        density of rows, with a law of ``|z|`` where components are directional; it warns where there is none.
+        The mean of the log-likelihood (11) over the training rows with all constants, which is minus `objective_`. It
+        is not set if `model` has another cost. `score` returns the log-density of rows, which includes a distribution
+        of ``|z|`` for directional components, and warns if its values are not a density.
     radius_ : ndarray of shape (2,) or None
-        Shape and scale of the gamma law of ``|z|``; of unit rows, the parameters of the beta law of ``|z|^2``.
+        Shape and scale of the gamma distribution of ``|z|``. For unit rows, the parameters of the beta distribution of
+        ``|z|^2``.
     n_iter_ : int
     history_ : dict of str to ndarray
-        Equally long columns ``nit``, ``time``, ``fun`` (minus the mean log-likelihood; of ``"online-em"`` as seen
-        during the pass) and further ones.
+        Columns of equal length: ``nit``, ``time``, ``fun`` (minus the mean log-likelihood, which ``"online-em"``
+        accumulates during the pass) and further columns.
     status_ : manifoldseq.Status
     n_features_in_ : int
 
     Notes
     -----
-    Rows in float32 are multiplied in float32, sums are in float64. Ctrl-C during `fit` ends it with the best so far.
+    Rows in float32 are multiplied in float32, and sums are computed in float64. Ctrl-C ends `fit` with the best result
+    so far.
 
     References
     ----------

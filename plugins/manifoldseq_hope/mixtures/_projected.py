@@ -316,8 +316,9 @@ class ProjectedMixture(  # pyright: ignore[reportIncompatibleMethodOverride]  # 
         Warns
         -----
         UserWarning
-            Where it is no density: of Gaussians of a z of unit length (``family="gmm", normalize_z=True``), and of a
-            directional `Family` of your own with ``normalize_z=False``. `aic` and `bic` are not to be compared then.
+            If the value is not a density: for Gaussians of z of unit length (``family="gmm", normalize_z=True``), and
+            for a directional `Family` of your own with ``normalize_z=False``. Do not compare `aic` and `bic` in this
+            case.
         """
         rows = self._directed(X)
         model = self._model()
@@ -510,7 +511,7 @@ class ProjectedMixture(  # pyright: ignore[reportIncompatibleMethodOverride]  # 
             check_real(sample_weight, "sample_weight"), rows, dtype=np.float64, ensure_non_negative=True
         )
         if not weight.any():
-            raise ValueError("sample_weight is zero for every row: pass some weight above zero")
+            raise ValueError("sample_weight is zero for every row: pass at least one positive weight")
         return rows, weight
 
     def _prepared(self, rows: Any, weight: Array | None) -> Data:

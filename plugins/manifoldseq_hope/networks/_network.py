@@ -432,7 +432,7 @@ def _labels(X: Array | Windows, y: Any) -> Array:
     """Return labels, one per row."""
     y = np.asarray(y)
     if y.shape != (len(X),):
-        raise ValueError(f"y has shape {y.shape} for {len(X)} rows: pass one label each")
+        raise ValueError(f"y has shape {y.shape} for {len(X)} rows: pass one label per row")
     return y
 
 

@@ -252,7 +252,7 @@ def choose_clustering(
     rng, N = random_generator(random_state), len(X)
     largest = max(one.get("n_clusters", known.get("n_clusters", 1)) for one in params)
     if N // 2 < largest:
-        raise ValueError(f"X has {N} sequences, and half of them are too few for n_clusters={largest}: pass more")
+        raise ValueError(f"half of the {N} sequences of X are too few for n_clusters={largest}: pass more sequences")
     settings = None
     if hasattr(estimator, "n_states") and is_open(estimator, X) and not any(map(_identifies, grid)):
         settings = choose_settings(estimator, X, known["n_clusters"] if "n_clusters" not in grid else None)

@@ -87,110 +87,118 @@ RULES = {
 class LDSIdentifier(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None):
     """Identify one linear dynamical system per sequence, and predict with it.
 
-    For each sequence, with ``Y`` its (m, T) outputs: thin SVD ``Y = U S V'``, then ``C = U_n``, states
-    ``X = S_n V_n'``, ``A`` by least squares from one state to the next, and a stabilizer.
+    For each sequence with the (m, T) outputs ``Y``, the thin SVD is ``Y = U S V'``. The system has ``C = U_n`` and the
+    states ``X = S_n V_n'``. ``A`` is the least-squares map from each state to the next, after stabilization.
 
     Parameters
     ----------
     n_states : int or str
         State dimension n. ``method="pca"`` allows at most channels × delay states, the other methods any number.
-        ``"auto"``: 5, or as many as channels × delay and the shortest sequence of `fit` allow. ``"energy:0.95"``: the
-        fewest states that hold this share of the squares of all sequences seen in `fit`. ``"held-out"``: the number
-        whose systems, identified from the first four fifths of each sequence, have the least squared error one step
-        ahead in the last fifth (at most 50 are tried). For ``"n4sid"`` and ``"em"``, ``"auto"`` and ``"held-out"`` take
-        the number by the singular value criterion of Bauer (2001), from the canonical correlations of past and future
-        (at most 16 are tried): errors in a fifth of a sequence hardly differ between numbers of states. `partial_fit`
-        takes 5 for ``"auto"``.
+        ``"auto"`` uses 5 states, or the largest number that channels × delay and the shortest sequence of `fit` allow
+        if this number is smaller. ``"energy:0.95"`` uses the fewest states that explain this share of the sum of
+        squares of all sequences in `fit`. ``"held-out"`` uses the number with the least squared error of one-step
+        predictions in the last fifth of each sequence, for systems identified from the first four fifths (at most 50
+        numbers are tried). For ``"n4sid"`` and ``"em"``, ``"auto"`` and ``"held-out"`` both use the singular value
+        criterion of Bauer (2001) on the canonical correlations of past and future (at most 16 numbers are tried),
+        because the prediction errors hardly depend on the number of states. `partial_fit` uses 5 for ``"auto"``.
     center : bool or "auto"
-        Remove the mean of each output of each sequence, and keep it in `Systems.mean`. Set it to False where the mean
-        tells the sequences apart. ``"auto"``: True; estimators that choose settings (``n_states="auto"``) choose it.
+        Subtract the mean of each output of each sequence, and store it in `Systems.mean`. Set it to False if the means
+        distinguish the sequences. ``"auto"`` means True, except in estimators that choose settings
+        (``n_states="auto"``): they choose `center`, too.
     scale : bool
-        Divide each channel by its standard deviation over all time steps seen in `fit`, so that channels in different
-        units count alike; the systems then describe the scaled sequences.
+        Divide each channel by its standard deviation over all time steps of `fit`, so that channels in different
+        units have equal weight. The systems then describe the scaled sequences.
     delay : int or "auto"
-        Stack this many consecutive time steps into one output of channels × delay values. ``"auto"``: 1; but 2 for one
-        channel and ``method="pca"``, unless `n_states` is a number, so that there can be two states.
+        Stack this many consecutive time steps into one output of channels × delay values. ``"auto"`` means 1. For one
+        channel with ``method="pca"`` it means 2, so that two states are possible, unless `n_states` is a number.
     stabilizer : str or None
-        What makes A stable. ``"auto"``: ``"SN"`` for ``method="pca"``, whose systems kernels compare, and ``"CG"`` for
-        ``"n4sid"`` and ``"em"``, whose stable systems stay as they are. ``"SN"`` maps each singular value s to
-        tanh(2.5 s / 2), at most 1 - 1e-9 (soft normalization), ``"clip"`` to min(s, bound). ``"CG"`` is least squares
-        under generated cuts, ``"WLS"`` and ``"DWLS"`` the same with cuts in units of the singular values of Y, free and
-        diagonal weights; ``"LB1"`` is least squares with singular values of at most 1, ``"LB2"`` a semidefinite program
-        with a Lyapunov matrix; both need the extra ``[sdp]``. ``"HZP"``, ``"MN"`` and ``"UN"`` are closed forms. None
-        or ``"NONE"`` keeps least squares, and an unstable result raises an error. ``"CG"``, ``"WLS"``, ``"DWLS"``,
-        ``"MN"`` and ``"HZP"`` keep stable systems. Of others, their result is one way to a stable matrix; the largest
-        stable multiple of A, and A with its unstable eigenvalues scaled onto the bound 1 - 1e-9, are two more, and the
-        one that changes A least is taken, in the norm ``|(A' - A) X1|`` of the states X1 from the first to the last
-        but one, the square of which is what the squared error one step ahead grows by. So an undamped oscillation
-        stays one. ``"SN"`` and ``"UN"`` damp every system, ``"clip"`` and ``"LB1"`` those with a singular value above
-        the bound, which stable ones can have. Where ``"SN"``, ``"clip"``, ``"UN"``, ``"LB1"`` or ``"LB2"`` is chosen,
-        `forecast` and `forecast_interval`, and `interpolate` with inputs, use ``"CG"``. `modes` returns the modes
-        before stabilization. All other methods use the systems that `transform` returns.
+        The method that makes A stable. ``"auto"`` is ``"SN"`` for ``method="pca"``, whose systems are compared by
+        kernels, and ``"CG"`` for ``"n4sid"`` and ``"em"``, because it does not change stable systems.
+
+        * ``"SN"`` (soft normalization) maps each singular value s to tanh(2.5 s / 2), at most 1 - 1e-9.
+        * ``"clip"`` maps each singular value s to min(s, bound).
+        * ``"CG"`` is least squares with generated constraints (cuts). ``"WLS"`` and ``"DWLS"`` generate cuts in units
+          of the singular values of Y, with free and with diagonal weights.
+        * ``"LB1"`` is least squares with singular values of at most 1, and ``"LB2"`` is a semidefinite program with a
+          Lyapunov matrix. Both need the extra ``[sdp]``.
+        * ``"HZP"``, ``"MN"`` and ``"UN"`` are closed forms.
+        * None or ``"NONE"`` keeps the least-squares solution, and an unstable A raises an error.
+
+        ``"CG"``, ``"WLS"``, ``"DWLS"``, ``"MN"`` and ``"HZP"`` do not change stable systems. For unstable systems,
+        their result is compared with the largest stable multiple of A, and with A whose unstable eigenvalues are scaled
+        to the bound 1 - 1e-9. The candidate that changes A least is used, in the norm ``|(A' - A) X1|``, where X1 has
+        all states but the last. The square of this norm is the increase of the squared error of one-step predictions.
+        Undamped oscillations therefore stay undamped. ``"SN"`` and ``"UN"`` damp every system. ``"clip"`` and
+        ``"LB1"`` damp systems with a singular value above the bound, including stable systems. For ``"SN"``,
+        ``"clip"``, ``"UN"``, ``"LB1"`` and ``"LB2"``, the methods `forecast` and `forecast_interval`, and
+        `interpolate` with inputs, use ``"CG"`` instead. `modes` returns the modes before stabilization. All other
+        methods use the systems that `transform` returns.
     bound : float
-        Bound of ``"clip"``.
+        The largest singular value that ``"clip"`` allows.
     missing : {"error", "smooth"}
-        Sequences with NaN raise an error, or their missing values are filled first: the system of the sequence
-        interpolated on straight lines is improved by expectation maximization on the recorded values, until a sweep
-        raises their log-likelihood by less than 0.01 each, and the means of its Kalman smoother are filled in. Each
-        channel needs one value in each sequence. The fill has no noise: the noises of the systems come out
-        smaller the more is missing.
+        ``"error"`` raises an error for sequences with NaN. ``"smooth"`` fills missing values first: the sequence is
+        interpolated linearly and a system is identified, expectation maximization on the recorded values improves this
+        system until the log-likelihood per recorded value rises by less than 0.01 in a sweep, and the missing values
+        are replaced by the means of its Kalman smoother. Each channel needs at least one value in each sequence. The
+        filled values have no noise, so the noise of the systems is underestimated if many values are missing.
     method : {"pca", "n4sid", "em"}
-        ``"pca"`` takes what the outputs hold for the states, as Doretto et al. do: output noise then pulls the
-        eigenvalues of A to zero. ``"n4sid"`` compares the past with the future, in which output noise has no part, at
-        five block rows, more for more states than outputs, fewer for short sequences; the covariances are learned by
-        ten sweeps of expectation maximization with A and C held. ``"em"`` continues with `max_iter` sweeps that learn
-        all, from the recorded values alone. A sequence that spans fewer than n dimensions has the system of ``"pca"``.
-        An estimate of ``"n4sid"`` whose log-likelihood is lower than that of ``"pca"`` by more than one for each
-        recorded value is rejected: ten sweeps that learn all parameters then start from ``"pca"``.
+        ``"pca"`` uses principal components of the outputs as states (Doretto et al.), so that output noise shrinks the
+        eigenvalues of A toward zero. ``"n4sid"`` uses correlations of the past with the future, to which output noise
+        does not contribute, with five block rows (more if there are more states than outputs, fewer for short
+        sequences). Ten sweeps of expectation maximization with fixed A and C then estimate the covariances. ``"em"``
+        continues with `max_iter` sweeps that estimate all parameters from the recorded values alone. A sequence that
+        spans fewer than n dimensions has the system of ``"pca"``. An estimate of ``"n4sid"`` is rejected if its
+        log-likelihood per recorded value is lower than that of ``"pca"`` by more than 1: ten sweeps that estimate all
+        parameters then start from ``"pca"``.
     covariance_type : {"diag", "full", "spherical"}
-        The output noise that ``"n4sid"`` and ``"em"`` learn: a variance for each output, their covariances, or one
-        variance. Covariances of m outputs ask for many times m steps.
+        The covariance of the output noise for ``"n4sid"`` and ``"em"``: one variance for each output, a full matrix, or
+        one variance for all outputs. A full matrix for m outputs needs many times m time steps.
     max_iter : int
-        Sweeps of ``"em"``.
+        The number of sweeps of ``"em"``.
 
     Attributes
     ----------
     n_features_in_ : int
-        Channels seen in `fit`.
+        The number of channels in `fit`.
     feature_names_in_ : ndarray of str of shape (d,)
-        Names of the channels, where every sequence of `fit` is a data frame.
+        Names of the channels, if every sequence of `fit` is a data frame.
     n_states_ : int
         The number of states.
     delay_ : int
         The number of stacked steps.
     scale_ : ndarray of shape (d,)
-        What each channel is divided by; ones if not `scale`, and for a channel that is constant up to rounding.
+        The divisor of each channel. It is 1 if not `scale`, and for a channel that is constant up to rounding.
     stabilizer_ : str or None
         The stabilizer that is used.
     n_inputs_ : int
-        Inputs seen in `fit`.
+        The number of inputs in `fit`.
     input_mean_, input_scale_ : ndarray of shape (p,)
-        What is subtracted from inputs, and what they are divided by: mean and standard deviation over all time steps
-        seen in `fit`; zeros if not `center`, ones if not `scale`.
+        The mean that is subtracted from the inputs and the standard deviation that divides them, over all time steps
+        of `fit`. The means are 0 if not `center`, and the divisors are 1 if not `scale`.
 
     Raises
     ------
     ValueError
-        In `fit` and `transform`: for an invalid parameter, and for the reasons of `check_sequences`. A sequence needs
-        at least ``n_states + delay`` time steps.
+        `fit` and `transform` raise it for an invalid parameter, and for the reasons of `check_sequences`. A sequence
+        needs at least ``n_states + delay`` time steps.
 
     Warns
     -----
     UserWarning
-        In `fit`, if ``n_states="auto"`` takes fewer states for the sake of a short sequence than the longest allows.
+        `fit` warns if ``n_states="auto"`` uses fewer states than the longest sequence allows because of a short one.
 
     Notes
     -----
     Signs are canonical: the entry of largest modulus in each column of C is positive. C has orthonormal columns, unless
     there are more states than outputs. `Systems.noise_factor`, F, is symmetric, and ``F @ F.T`` is the covariance of
-    what A leaves unexplained of the states. With ``method="pca"``, Omega is one variance for all outputs of a system,
-    that of the directions orthogonal to C. Where a sequence spans fewer than n dimensions, such as a constant one, the
-    remaining states are zero.
+    the residuals ``x(t+1) - A x(t)`` of the states. With ``method="pca"``, Omega is one variance for all outputs of a
+    system: the variance in the directions orthogonal to C. If a sequence spans fewer than n dimensions, such as a
+    constant sequence, the remaining states are zero.
 
-    Sequences may stay on disk: memory-mapped files, as ``numpy.load(path, mmap_mode="r")`` opens them, an (N, T, d)
-    array or a list of (T, d) ones. They are read when it is their turn; one of more than 2**22 numbers is read in
-    blocks of channels and identified from its T × T Gram matrix, in which directions below 1e-6 of the largest are
-    lost.
+    Sequences may stay on disk as memory-mapped files, such as an (N, T, d) array or a list of (T, d) arrays from
+    ``numpy.load(path, mmap_mode="r")``. They are read one after the other. A sequence of more than 2**22 numbers is
+    read in blocks of channels and identified from its T × T Gram matrix, which does not resolve directions below 1e-6
+    of the largest.
 
     References
     ----------
@@ -253,23 +261,23 @@ class LDSIdentifier(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None)
 
     @property
     def stabilizer_(self) -> str | None:
-        """The stabilizer that is used: the setting, or what stands for ``"auto"``."""
+        """The stabilizer that is used: the parameter, or the choice of ``"auto"``."""
         if self.stabilizer == "auto":
             return "SN" if self.method == "pca" else "CG"
         return self.stabilizer
 
     def fit(self, X: Any, y: object = None, *, inputs: Any = None) -> Self:
-        """Check the sequences, learn the scale of each channel and, if it is a rule, apply that for the states.
+        """Validate the sequences, compute the scale of each channel, and choose the number of states if it is a rule.
 
         Parameters
         ----------
         X : list of array-like of shape (T_i, d)
         y : ignored
         inputs : list of array-like of shape (T_i, p), optional
-            What is known to act on each sequence at each step: ``x(t+1) = A x(t) + B u(t) + F v(t)``,
+            The known inputs of each sequence at each step: ``x(t+1) = A x(t) + B u(t) + F v(t)``,
             ``y(t) = mean + C x(t) + D u(t) + w(t)``, with F the `Systems.noise_factor`. B and D, of ``method="n4sid"``
-            and ``"em"``, are parts of `Systems`, for inputs less `input_mean_` over `input_scale_`; all other methods
-            then ask for the inputs of their sequences.
+            and ``"em"``, are parts of `Systems`, for the inputs ``(u - input_mean_) / input_scale_``. All other methods
+            then require the inputs of their sequences.
         """
         self._learn(self._check(X), inputs)
         keep_channel_names(self, X)
@@ -278,28 +286,29 @@ class LDSIdentifier(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None)
         return self
 
     def partial_fit(self, X: Any, y: object = None, *, inputs: Any = None) -> Self:
-        """Identify one recording that grows, from its next piece; what is kept does not grow.
+        """Update the system of a growing recording from its next piece, in constant memory.
 
-        For ``method="n4sid"``. After each piece `systems_` holds the one system of all so far, and `scale_` the scale.
-        A, C and the mean are those of a fit on the whole recording, up to 1e-6 where that has twice as many windows as
-        values in them (with inputs the mean less exactly); B, D and the covariances are those that make its windows of
-        ten steps likeliest, where a fit on the whole looks at all steps at once. ``systems_.x1`` is zero and ``P1`` the
-        covariance of the states, so that `filter`, `smooth`, `forecast` and `log_likelihood` take any stretch of the
-        recording with ``systems=systems_``.
+        Only ``method="n4sid"`` supports it. After each piece, `systems_` has the system of all pieces so far, and
+        `scale_` the scale.
+        A, C and the mean are those of a fit on the whole recording, up to 1e-6 if the recording has twice as many
+        windows as a window has values (with inputs, the mean is less exact); B, D and the covariances maximize the
+        likelihood of its windows of ten steps, whereas a fit on the whole recording uses all steps at once.
+        ``systems_.x1`` is zero and ``P1`` the covariance of the states, so that `filter`, `smooth`, `forecast` and
+        `log_likelihood` accept any part of the recording with ``systems=systems_``.
 
         Parameters
         ----------
         X : list of one array-like of shape (T, d)
-            The first piece must be long enough to identify from. NaN is allowed with ``missing="smooth"`` and without
-            inputs: the first piece is filled as in `fit`, others by the smoother under the system of those before.
+            The first piece must be long enough for an identification. NaN is allowed with ``missing="smooth"`` and
+            without inputs: the first piece is filled as in `fit`, later pieces by the smoother of the system so far.
         y : ignored
         inputs : list of one array-like of shape (T, p), optional
-            The inputs of these steps, as in `fit`; with all pieces, or with none.
+            The inputs of these steps, as in `fit`. Pass them with all pieces or with no piece.
 
         Returns
         -------
         LDSIdentifier
-            Itself, with ``systems_`` and ``recording_``, the sums that the next piece adds to.
+            The estimator, with ``systems_`` and ``recording_`` (the sums that the next piece updates).
 
         Examples
         --------
@@ -427,9 +436,9 @@ class LDSIdentifier(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None)
     def modes(self, X: Any, *, sampling_rate: float | None = None, inputs: Any = None) -> Modes:
         """Return the frequency, damping and shape of each mode of sequences, before stabilization.
 
-        The modes of least squares, N4SID or expectation maximization, whatever the stabilizer. ``center=True`` removes
-        the mean of the record, which is not that of an oscillation cut off within a period, and moves modes a little;
-        ``center=False``, with one state more for a mean that is not zero, does not.
+        The modes are those of the estimate of `method`, for any stabilizer. ``center=True`` subtracts the mean of the
+        record. If the record ends within a period of an oscillation, this mean is not the mean of the oscillation, and
+        the modes are slightly biased. ``center=False`` with one more state for a nonzero mean has no such bias.
 
         Parameters
         ----------
@@ -441,8 +450,8 @@ class LDSIdentifier(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None)
         Returns
         -------
         Modes
-            Sorted by descending frequency; a mode that grows has a negative damping ratio and decay time. Shapes have
-            the channels × delay outputs of `Systems`.
+            The modes, in descending order of frequency. Growing modes have negative damping ratios and decay times.
+            Shapes have the channels × delay outputs of `Systems`.
 
         Warns
         -----
@@ -485,7 +494,7 @@ class LDSIdentifier(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None)
         Parameters
         ----------
         systems : Systems
-            With first states; `noise_factor` and Omega, where they are there, give the noise.
+            Systems with first states. `noise_factor` and Omega, if present, determine the noise.
         n_steps : int
         noise : bool
             Without noise the result is the expected sequence.
@@ -522,11 +531,11 @@ class LDSIdentifier(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None)
     ) -> Any:
         """Predict the steps after the end of sequences.
 
-        The state at the end is that of the Kalman filter; A continues it. Equation (1). The stabilizers ``"SN"``,
-        ``"clip"``, ``"UN"``, ``"LB1"`` and ``"LB2"`` damp systems that are stable, and forecasts would fade: forecasts
-        are then made with ``"CG"``, which keeps least squares where it is stable and changes it little elsewhere. With
-        ``center=True`` an oscillation that is cut off within a period is forecast around the mean of what was seen,
-        which is not its own; ``center=False``, with one state more for the mean, has no such offset.
+        The Kalman filter estimates the state at the end, and A continues it, equation (1). The stabilizers ``"SN"``,
+        ``"clip"``, ``"UN"``, ``"LB1"`` and ``"LB2"`` damp stable systems, so that forecasts would decay. Forecasts then
+        use ``"CG"``, which keeps a stable least-squares solution and changes an unstable solution little. With
+        ``center=True``, an oscillation whose record ends within a period is forecast around the mean of the record,
+        which is not the mean of the oscillation. ``center=False`` with one more state for the mean has no such offset.
 
         Parameters
         ----------
@@ -534,20 +543,21 @@ class LDSIdentifier(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None)
             NaN is allowed with ``missing="smooth"``.
         n_steps : int
         systems : Systems, optional
-            One per sequence, used as they are; by default those of the sequences, stabilized as above.
+            One system per sequence, used unchanged. By default they are identified from `X` and stabilized as above.
         return_std : bool
-            Return standard deviations too: of the state at the end, of the state noise from there on, of the output
-            noise, and of the parameters. ``mean ± 1.645 * std`` holds 90 % where a system of this kind is right, and
-            `forecast_interval` has bounds for other shares; ``method="em"`` or ``"n4sid"`` tells the two noises apart.
+            Return standard deviations, too. They include the uncertainty of the last state, of the later state noise,
+            of the output noise, and of the parameters. ``mean ± 1.645 * std`` has a coverage of 90 % if the model is
+            correct, and `forecast_interval` computes bounds for other probabilities. Only ``method="em"`` and
+            ``"n4sid"`` distinguish state noise from output noise.
         inputs : list of array-like of shape (T_i, p), optional
         future_inputs : array-like of shape (N, n_steps, p), optional
             The inputs of the steps that are predicted; needed with inputs.
         n_bootstrap : int or "auto"
-            Standard deviations grow by what identification errs on so many sequences simulated from each system
-            (parametric bootstrap). ``"auto"``: 20 for sequences of fewer than 500 steps, unless systems are given;
-            otherwise 0, which leaves the error of the parameters out.
+            The number of sequences that are simulated from each system to estimate the error of the identification
+            (parametric bootstrap), which is added to the standard deviations. ``"auto"``: 20 for sequences of fewer
+            than 500 steps, unless systems are given; otherwise 0, which omits the error of the parameters.
         random_state : int, numpy.random.Generator, numpy.random.RandomState or None
-            Of these simulations.
+            The random numbers of these simulations.
 
         Returns
         -------
@@ -573,9 +583,9 @@ class LDSIdentifier(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None)
     ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """Return bounds between which each of the steps after the end of sequences lies with a given probability.
 
-        Normal intervals around `forecast`, of the state at the end, of the state noise from there on, of the output
-        noise, and of the parameters: they are widened until they hold their share of what follows simulated sequences.
-        The share is that of each step and channel alone, where a system of this kind is right. Those of 0.9 are
+        The bounds are normal intervals around `forecast` with the standard deviations of `forecast`, widened until they
+        have the given coverage of the continuations of simulated sequences. The coverage refers to each single step and
+        channel, and assumes that the model is correct. The bounds for 0.9 are
         ``mean ± 1.645 * std`` of ``forecast(return_std=True)``.
 
         Parameters
@@ -646,23 +656,24 @@ class LDSIdentifier(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None)
         return made, std
 
     def score(self, X: Any, y: object = None, *, inputs: Any = None) -> float:
-        """Return R² of forecasts of the ends of sequences, from systems of what comes before; the higher the better.
+        """Return R² of forecasts of the ends of sequences, by systems of the preceding steps; higher is better.
 
-        The last fifth of the shortest sequence, at most ten steps, is left out of each sequence, and the settings of
-        `fit` identify the rest. R² is one less the squared error over that of the mean of what comes before, summed
-        over sequences, steps and channels, so that `GridSearchCV` and `cross_val_score` compare settings by it.
+        As many steps as a fifth of the shortest sequence has, at most ten, are held out at the end of each sequence.
+        The preceding steps are identified with the settings of `fit`. R² is 1 - e / e₀ with the squared error e of the
+        forecasts and the squared error e₀ of the mean of the preceding steps, summed over sequences, steps and
+        channels. Thus `GridSearchCV` and `cross_val_score` compare settings by it.
 
         Parameters
         ----------
         X : list of array-like of shape (T_i, d)
-            Of at least ten time steps. NaN is allowed with ``missing="smooth"``.
+            Sequences of at least ten time steps. NaN is allowed with ``missing="smooth"``.
         y : ignored
         inputs : list of array-like of shape (T_i, p), optional
 
         Raises
         ------
         ValueError
-            If a sequence is too short, or no end varies about the mean of what comes before.
+            If a sequence is too short, or all ends are equal to the mean of the preceding steps.
         """
         sequences = self._check_fitted(X)
         ends = Ends(sequences)
@@ -670,7 +681,7 @@ class LDSIdentifier(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None)
         return ends.r2(self.forecast(ends.before, ends.n_steps, inputs=before, future_inputs=after))
 
     def filter(self, X: Any, systems: Systems | None = None, *, inputs: Any = None) -> StateEstimates:
-        """Estimate each state from the outputs until then, by the Kalman filter.
+        """Estimate each state from the outputs up to its time step, by the Kalman filter.
 
         With a delay, the state of a step is that of `delay` consecutive outputs, and the outputs before the last of
         the first state use later ones too.
@@ -678,7 +689,7 @@ class LDSIdentifier(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None)
         Parameters
         ----------
         X : list of array-like of shape (T_i, d)
-            NaN marks what is missing, whatever `missing` says.
+            NaN marks missing values, for any value of `missing`.
         systems : Systems, optional
             One per sequence; by default those of the sequences.
         inputs : list of array-like of shape (T_i, p), optional
@@ -737,10 +748,10 @@ class LDSIdentifier(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None)
         return StateEstimates(**lists, log_likelihood=likelihood)
 
     def interpolate(self, X: Any, systems: Systems | None = None, *, inputs: Any = None) -> list[NDArray[np.float64]]:
-        """Fill in missing values, marked by NaN, whatever `missing` says; recorded values stay.
+        """Fill in missing values, which are marked by NaN, for any value of `missing`; recorded values stay.
 
-        With `systems`, or inputs, the means of the Kalman smoother under all their parameters. Without, the values
-        that ``missing="smooth"`` identifies from. `smooth` also returns their standard deviations.
+        With `systems` or inputs, the filled values are the means of the Kalman smoother of these systems. Otherwise
+        they are the values that ``missing="smooth"`` computes. `smooth` also returns their standard deviations.
 
         Parameters
         ----------

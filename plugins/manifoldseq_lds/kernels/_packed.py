@@ -63,7 +63,8 @@ def check_packed(kind: type, P: Any, Q: Any) -> None:
     if P.Ct.shape[1:] != Q.Ct.shape[1:]:
         (n, m), (k, l) = P.Ct.shape[1:], Q.Ct.shape[1:]  # noqa: E741
         raise ValueError(
-            f"the systems have {n} states and {m} outputs on one side, {k} and {l} on the other: make them equal"
+            f"the first systems have {n} states and {m} outputs, the second systems have {k} and {l}: "
+            "pass systems with equal numbers"
         )
 
 

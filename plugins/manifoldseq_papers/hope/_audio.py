@@ -82,7 +82,7 @@ def read_sphere(path: str | os.PathLike[str]) -> tuple[Samples, int]:
         said, found = _number(path, fields, "sample_checksum", least=0), int(samples.sum(dtype=np.int64)) % 2**16
         if said != found:
             raise ms.storage.ReadError(
-                f"{path} is damaged: its samples sum to {found} modulo 65536, its header says {said}; copy it again"
+                f"{path} is damaged: its samples sum to {found} modulo 65536, but the header says {said}: copy it again"
             )
     return samples, rate
 
