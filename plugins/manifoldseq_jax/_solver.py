@@ -389,8 +389,14 @@ def tr(
 
     Parameters
     ----------
-    radius, max_radius, max_inner, kappa, theta
-        As in ``ms.solvers.TR``.
+    radius : float, optional
+        First radius, as in ``ms.solvers.TR``.
+    max_radius : float
+        Largest radius.
+    max_inner : int, optional
+        Most Hessian products per step.
+    kappa, theta : float
+        The tolerance of the conjugate gradients of a step, as in ``ms.solvers.TR``.
     every : int, optional
         Most iterations per call, as in :class:`Compiled`.
     """
