@@ -90,7 +90,8 @@ def test_a_missing_name_says_which_distribution_has_it(
     folder = bundled.replace("-", "_")
     cure = f"it is in {bundled}, which is not installed: run `pip install {bundled}`, or .* plugins/{folder}`$"
     for name in NAMES[bundled].get(kind, "").split():
-        for asked in (name, f"{folder.removeprefix('manifoldseq_')}:{name}"):
+        # names of solvers of jax begin with that of their plugin already
+        for asked in {name, f"{folder.removeprefix('manifoldseq_')}:{name.rpartition(':')[2]}"}:
             with pytest.raises(ms.hooks.UnknownName, match=f"^unknown {kind[:-1]} '{asked}': {cure}"):
                 ms.hooks.get_record(KINDS[kind], asked)
         with pytest.raises(ms.hooks.UnknownName) as caught:
