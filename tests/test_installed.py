@@ -145,6 +145,11 @@ def test_an_error_inside_an_installed_package_is_not_hidden(tmp_path: Path, monk
 
 
 FITS = {
+    "manifoldseq-jax": """
+objective = ms.objective(lambda x: x[0], backend="jax")
+result = ms.minimize(ms.Problem(ms.manifolds.Sphere(3), objective), seed=0, solver="jax:bb")
+assert result.success and abs(result.fun + 1) < 1e-6
+""",
     "manifoldseq-lds": """
 from manifoldseq_lds import LDSKMeans
 sequences = [np.cumsum(rng.standard_normal((20, 4)), axis=0) for _ in range(6)]
