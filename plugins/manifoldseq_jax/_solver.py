@@ -25,7 +25,7 @@ from ._run import Rules, advance, begin, found, template, whole
 from ._trust_region import TR
 
 MOST = 256
-"""Iterations of one call of the loop at most, which the rows of its history have room for."""
+"""Most iterations of one call of the loop, which is the number of rows of its history."""
 
 UNTRACED = 50
 """Iterations between two questions to a rule that looks at the clock only."""

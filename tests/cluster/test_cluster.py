@@ -351,7 +351,7 @@ import numpy as np
 import manifoldseq as ms
 from manifoldseq.execution import _blocks
 from manifoldseq.storage import SequenceData
-from beside import gramian, stopped_early
+from neighbour import gramian, stopped_early
 
 _blocks.BLOCK_BYTES = 512
 
@@ -383,7 +383,7 @@ def sparse(model, point, sums):
 
 VMF = ms.get_model("hope.vmf")
 '''
-BESIDE = """
+NEIGHBOUR = """
 import manifoldseq as ms
 
 def gramian(item):
@@ -411,7 +411,7 @@ def manifoldseq_solvers():
 )
 def test_objects_of_plugin_files_work_on_workers(cluster: Any, tmp_path: Path, fit: tuple[str, ...]) -> None:
     (tmp_path / "objects.py").write_text(OBJECTS + NAMED)
-    (tmp_path / "beside.py").write_text(BESIDE)
+    (tmp_path / "neighbour.py").write_text(NEIGHBOUR)
     rows = np.random.default_rng(0).standard_normal((60, 3))
     np.savetxt(tmp_path / "rows.csv", rows, delimiter=",", header="a,b,c", comments="")
     told = [word for one in (*fit, "n_init=2", "max_iter=3") for word in (["--set"] if "=" in one else []) + [one]]
