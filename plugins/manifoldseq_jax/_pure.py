@@ -111,7 +111,7 @@ def minimize(
     >>> def smallest(A):
     ...     x0 = jnp.ones(3) / jnp.sqrt(3.0)
     ...     return mj.minimize(lambda x, A: x @ A @ x, ms.manifolds.Sphere(3), x0, A).fun
-    >>> jax.grad(smallest)(A).round(3).tolist()
+    >>> (jax.grad(smallest)(A).round(3) + 0.0).tolist()
     [[0.0, 0.0, 0.0], [0.0, 1.0, 0.0], [0.0, 0.0, 0.0]]
     """
     rule = ms.PredictedDecrease() | ms.MaxIterations(1000) if stop is None else stop

@@ -176,7 +176,7 @@ def test_bad_items_raise_an_error(name, params, exact):
         kernel.pack([])
     with pytest.raises(ValueError, match="pack systems first"):
         kernel.cross([(A, C, x)], kernel.pack([(A, C, x)]))
-    with pytest.raises(ValueError, match="3 outputs on one side"):
+    with pytest.raises(ValueError, match="2 states and 3 outputs, the second systems have 2 and 4"):
         kernel.cross(kernel.pack([(A, C, x)]), kernel.pack([(A, np.eye(4, 2), x)]))
 
 

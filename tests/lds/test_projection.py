@@ -165,7 +165,7 @@ def test_bad_items_are_named():
             KERNEL.pack(items)
     with pytest.raises(ValueError, match="cross got Systems: pack systems first"):
         KERNEL.cross(Systems([A], [C]), KERNEL.pack([(A, C)]))
-    with pytest.raises(ValueError, match="3 outputs on one side"):
+    with pytest.raises(ValueError, match="2 states and 3 outputs, the second systems have 2 and 4"):
         KERNEL.cross(KERNEL.pack([(A, C)]), KERNEL.pack([(A, np.eye(4, 2))]))
 
 

@@ -124,7 +124,7 @@ def test_front_end_and_fusion(tmp_path):
         (lambda f: gzip.open(f / "run" / "clip (1)_0.avi.txt.gz", "w").write(b"1 2\n3\n"), "line 2 has 1 columns"),
         (
             lambda f: gzip.open(f / "run" / "clip (1)_0.avi.txt.gz", "w").write(b"a b\n"),
-            "line 1 has something that is no",
+            "line 1 has a value that is not a number",
         ),
     ],
     fast=2,
