@@ -5,9 +5,10 @@ from __future__ import annotations
 import os
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import AbstractContextManager
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import AbstractContextManager, suppress
 from contextvars import ContextVar, copy_context
+from queue import Empty, SimpleQueue
 from typing import Any, Generic, Protocol, TypeVar
 
 from ._blas import one_blas_thread
@@ -16,6 +17,9 @@ from ._forks import ForkSafeLock
 S = TypeVar("S")
 T = TypeVar("T")
 R = TypeVar("R")
+
+# A signal that arrives just before a thread blocks does not wake it: Python would see Ctrl-C when the task ends.
+_PATIENCE_SECONDS = 0.1
 
 
 class Executor(Protocol):
@@ -54,16 +58,30 @@ class Threads(_InProcess):
         self._process = os.getpid()
 
     def map(self, function: Callable[[T], R], tasks: Sequence[T], /) -> list[R]:
-        def run(task: T) -> R:
+        done: SimpleQueue[int] = SimpleQueue()
+
+        def run(number: int, task: T) -> R:
             CURRENT.set(SERIAL)
-            return function(task)
+            try:
+                return function(task)
+            finally:
+                done.put(number)
 
         if os.getpid() != self._process:  # a forked child has none of the threads
             return SERIAL.map(function, tasks)
+        futures: list[Future[R]] = []
+        finished: set[int] = set()
         with one_blas_thread():
-            futures = [self._pool.submit(copy_context().run, run, task) for task in tasks]
             try:
-                return [future.result() for future in futures]
+                for number, task in enumerate(tasks):
+                    futures.append(self._pool.submit(copy_context().run, run, number, task))
+                results = []
+                for number, future in enumerate(futures):
+                    while number not in finished:
+                        with suppress(Empty):
+                            finished.add(done.get(timeout=_PATIENCE_SECONDS))
+                    results.append(future.result())
+                return results
             except BaseException:
                 for future in futures:
                     future.cancel()

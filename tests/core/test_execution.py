@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import sys
 import threading
 from collections.abc import Callable, Iterator
@@ -44,6 +45,28 @@ def test_results_come_in_the_order_of_the_tasks_whatever_finishes_first() -> Non
 
     with using("threads", 2):
         assert map_ordered(waits, [0, 1]) == [0, 1]
+
+
+def test_ctrl_c_just_before_the_wait_for_a_task_is_noticed() -> None:
+    """Such a signal does not wake the main thread. It comes in about one of eight rounds."""
+    noticed, late = threading.Event(), []
+
+    def task(number: int, together: threading.Barrier) -> None:
+        together.wait(10)
+        if number == 0:
+            signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGINT)
+        if not noticed.wait(5):  # tasks run until the main thread has received the signal
+            late.append(number)
+
+    for _ in range(40):
+        noticed.clear()
+        together = threading.Barrier(4)
+        with using("threads", 4):
+            try:
+                map_ordered(lambda number, together=together: task(number, together), range(4))
+            except KeyboardInterrupt:
+                noticed.set()
+        assert not late
 
 
 def test_nested_maps_run_serially_inside_a_task() -> None:

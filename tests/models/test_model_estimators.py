@@ -335,8 +335,11 @@ def test_a_killed_fit_is_resumed_bit_equal(name: str, tmp_path: Path) -> None:
                 if next(seen, None) is None:
                     os.kill(os.getpid(), signal.SIGKILL)
 
-            ROWS[name](checkpoint=store, observers=[kill])
-            os._exit(0)
+            try:
+                signal.alarm(60)
+                ROWS[name](checkpoint=store, observers=[kill])
+            finally:
+                os._exit(0)
         assert os.WTERMSIG(os.waitpid(child, 0)[1]) == signal.SIGKILL
         assert arrays(ROWS[name](checkpoint=store, resume=True)) == whole
 

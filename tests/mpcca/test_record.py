@@ -220,8 +220,11 @@ def test_a_killed_fit_is_resumed_bit_equal(kind, tmp_path):
                 if next(seen, None) is None:
                     os.kill(os.getpid(), signal.SIGKILL)
 
-            fitted(kind, checkpoint=store, observers=[kill])
-            os._exit(0)
+            try:
+                signal.alarm(60)
+                fitted(kind, checkpoint=store, observers=[kill])
+            finally:
+                os._exit(0)
         assert os.WTERMSIG(os.waitpid(child, 0)[1]) == signal.SIGKILL
         assert list((tmp_path / str(events)).rglob("checkpoint-*.npz"))
         assert answer(fitted(kind, checkpoint=store, resume=True)) == whole
