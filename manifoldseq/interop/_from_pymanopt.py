@@ -11,7 +11,7 @@ import numpy as np
 
 from .._result import Point, Tree
 from ..linalg import dtype_of, eigh, leaves, norm, polar, shapes, symmetric, tree_map
-from ..manifolds import Manifold, Product, filled, leaf_shapes, logarithmic_longest
+from ..manifolds import InFrame, Manifold, Product, filled, leaf_shapes, logarithmic_longest
 from ._pymanopt import numpy_random, pymanopt
 
 
@@ -132,6 +132,13 @@ class TheirManifold(Manifold):
     @property
     def second_order(self) -> tuple[str, ...]:  # type: ignore[override]
         return self.retractions[1:]
+
+    @property
+    def frame(self) -> Manifold | None:
+        return _FixedRankInFrame(self.theirs) if isinstance(self.vectors, FixedRankVectors) else None
+
+    def euclidean_gradient(self, x: Point, u: Point) -> Point:
+        return u
 
     def project(self, x: Point, u: Point) -> Point:
         return self._each(lambda x, u: self.vectors.project(x, u), x, u)
@@ -382,3 +389,52 @@ class FixedRankVectors:
 
     def nearest(self, x: Three) -> Three:
         return polar(x[0]), x[1], polar(x[2].T).T
+
+
+@dataclass(frozen=True, repr=False)
+class _FixedRankInFrame(InFrame[Any], TheirManifold):
+    """Matrices X = u diag(s) vt of fixed rank; a tangent vector Z has the coordinates ``(Z v, 0, uᵀ Z (I − v vᵀ))``.
+
+    Their dot product is the inner product of pymanopt. Several vectors at one point are one array.
+    """
+
+    quotient: ClassVar[bool] = False  # type: ignore[misc]
+
+    def to_frame(self, x: Any, u: Any) -> Any:
+        return self._coordinates(x, self.vectors.to_theirs(x, u))
+
+    def from_frame(self, x: Any, c: Any) -> Any:
+        return self.vectors.to_ours(x, self._blocks(x, c))
+
+    def project(self, x: Any, u: Any) -> Any:
+        (_, s, right), (a, _, b) = x, u
+        return a, np.zeros((*a.shape[:-2], len(s)), s.dtype), b - (b @ right.T) @ right
+
+    def transport(self, x: Any, y: Any, u: Any) -> Any:
+        (left, _, right), (to_left, _, to_right), (a, _, b) = x, y, u
+        moved = a @ (right @ to_right.T) + left @ (b @ to_right.T)
+        return self.project(y, (moved, u[1], (to_left.T @ a) @ right + (to_left.T @ left) @ b))
+
+    def gradient(self, x: Any, egrad: Any) -> Any:
+        return self._coordinates(x, self.theirs.euclidean_to_riemannian_gradient(x, egrad))
+
+    def retract(self, x: Any, u: Any, kind: str | None = None) -> Any:
+        self._kind(kind)
+        y = _tuple(self.theirs.retraction(x, self._blocks(x, u)))
+        return tuple(leaf.astype(x[1].dtype, copy=False) for leaf in self.vectors.arrived(x, y))
+
+    def displacement(self, x: Any, y: Any) -> Any:
+        (left, s, right), (to_left, to_s, to_right) = x, y
+        a = to_left * to_s - (left * s) @ (right @ to_right.T)
+        return self.project(y, (a, s, -((to_left.T @ left) * s) @ right))
+
+    def random_tangent(self, x: Any, rng: np.random.Generator) -> Any:
+        return self.to_frame(x, TheirManifold.random_tangent(self, x, rng))
+
+    def _coordinates(self, x: Any, vector: Any) -> Any:
+        Up, M, Vp = vector
+        return Up + x[0] @ M, np.zeros_like(x[1]), Vp.T
+
+    def _blocks(self, x: Any, c: Any) -> Any:
+        M = x[0].T @ c[0]
+        return pymanopt().manifolds.fixed_rank._FixedRankTangentVector(c[0] - x[0] @ M, M, c[2].T)

@@ -141,6 +141,31 @@ def test_fixed_rank_vectors_are_the_same_matrices() -> None:
     assert M.inner(x, (du, ds, dvt), (du, ds, dvt)) == pytest.approx(float(np.sum(velocity**2)))
 
 
+def test_coordinates_of_fixed_rank_vectors_are_transported_as_pymanopt_does() -> None:
+    theirs, M = THEIRS["fixed-rank"], ms.from_pymanopt(THEIRS["fixed-rank"])
+    frame, rng = M.frame, np.random.default_rng(0)
+    assert frame is not None
+
+    def matrix(at: Any, vector: Any) -> np.ndarray:
+        U, S, V = theirs.embedding(at, vector)
+        return U @ S @ V.T
+
+    def of(at: Any, c: Any) -> np.ndarray:
+        return matrix(at, M.vectors.to_theirs(at, frame.from_frame(at, c)))
+
+    x, y = M.random_point(rng), M.random_point(rng)
+    vectors = [M.random_tangent(x, rng) for _ in range(3)]
+    rows = [frame.to_frame(x, u) for u in vectors]
+    carried = frame.transport(x, y, tuple(map(np.stack, zip(*rows, strict=True))))
+    for k, (u, c) in enumerate(zip(vectors, rows, strict=True)):
+        close(of(x, c), matrix(x, M.vectors.to_theirs(x, u)))
+        assert frame.inner(x, c, rows[0]) == pytest.approx(M.inner(x, u, vectors[0]))
+        expected = theirs.transport(x, y, M.vectors.to_theirs(x, u))
+        close(of(y, tuple(leaf[k] for leaf in carried)), matrix(y, expected))
+    X, Y = ((at[0] * at[1]) @ at[2] for at in (x, y))
+    close(of(y, frame.displacement(x, y)), matrix(y, theirs.projection(y, Y - X)))
+
+
 def test_random_numbers_are_ours_and_numpys_state_is_put_back() -> None:
     def state() -> list[Any]:
         name, words, place, *gauss = np.random.get_state()
