@@ -161,10 +161,6 @@ def minimize(
     drawing = type(algorithm).seeded is not Solver.seeded
     solvers = [algorithm.seeded(int(child.integers(2**63))) for child in rng().spawn(len(starts))] if drawing else None
     store = marked(checkpoint, lambda: (_manifold(problem, algorithm), *description(problem, algorithm, drawn)[1:]))
-    if (store is not None or resume) and not algorithm.resumable:
-        raise ValueError(
-            f"the solver {type(algorithm).__name__} runs in a single step: it supports neither checkpoint nor resume"
-        )
     tasks = [
         (
             point,
@@ -319,8 +315,8 @@ def _single(
 
     def step(state: Any) -> tuple[Any, Measures | Steps]:
         new, measures = solver.step(counted, state)
-        if isinstance(measures, Steps):  # the solver counts its evaluations, and keeps the best point
-            return new, measures
+        if isinstance(measures, Steps):  # the solver keeps the best point
+            return new, dataclasses.replace(measures, evaluations=measures.evaluations.plus(counter.take()))
         measures.evaluations = spent(measures)
         if keep_best:  # "best" is None while the iterate itself is
             best, seen = state["best"], state["seen"]

@@ -119,7 +119,7 @@ RECORDS = (
     hooks.SolverSpec(
         "pymanopt:steepest-descent",
         "manifoldseq.solvers:Pymanopt.steepest_descent",
-        summary="pymanopt's SteepestDescent, run in a single step; not resumable, like the next four",
+        summary="pymanopt's SteepestDescent; a resumed run begins anew at the stored point, as of the next four",
     ),
     hooks.SolverSpec(
         "pymanopt:conjugate-gradient",

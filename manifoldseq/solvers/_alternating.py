@@ -82,7 +82,7 @@ class Alternating(Solver):
         if isinstance(self.order, str):
             raise TypeError(f"Alternating(order={self.order!r}): give a list of names")
         inner = get_solver(self.inner_solver) if isinstance(self.inner_solver, str) else self.inner_solver
-        if not (isinstance(inner, Solver) and inner.deterministic and inner.monotone and inner.resumable):
+        if not (isinstance(inner, Solver) and inner.deterministic and inner.monotone):
             raise ValueError(
                 f"Alternating(inner_solver={self.inner_solver!r}): use a solver that never raises the objective, "
                 "such as 'lbfgs'"

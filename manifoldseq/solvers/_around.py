@@ -45,7 +45,7 @@ MOST = {np.dtype(t): float(np.finfo(t).max) ** 0.2 for t in (np.float32, np.floa
 """Products of five numbers up to this, and from its inverse, stay in the range of a dtype."""
 
 
-_SAME = ("needs", "constraints", "deterministic", "whole_pass", "counts", "resumable", "curvature", "trusted")
+_SAME = ("needs", "constraints", "deterministic", "whole_pass", "counts", "curvature", "trusted")
 _same = attrgetter(*_SAME)
 
 

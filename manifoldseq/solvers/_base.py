@@ -34,8 +34,6 @@ class Solver(ABC):
         Of a solver that is not deterministic: whether a step goes through all rows once, and its value is their mean.
     counts : bool
         Whether its measures hold the evaluations, since it evaluates other functions than those of the objective.
-    resumable : bool
-        Whether a run can be saved and resumed between its steps.
     curvature : bool
         Whether its measures carry curvature and scale; of a deterministic solver that does not, ``minimize``
         adds them from the gradients that were asked for.
@@ -51,7 +49,6 @@ class Solver(ABC):
     deterministic: ClassVar[bool] = True
     whole_pass: ClassVar[bool] = False
     counts: ClassVar[bool] = False
-    resumable: ClassVar[bool] = True
     curvature: ClassVar[bool] = False
     frames: bool = False
     trusted: ClassVar[bool] = False

@@ -1,4 +1,4 @@
-"""The optimizers of pymanopt as solvers; one step is a whole run."""
+"""The optimizers of pymanopt as solvers: one step makes all iterations."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import difflib
 import inspect
 import math
 import time
+import warnings
 from collections.abc import Mapping
 from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
@@ -14,7 +15,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from .._problem import Problem
-from .._result import Evaluations, Measures, Point, Status, Tree
+from .._result import Evaluations, Measures, Point, Status, Steps, Tree
 from .._stopping import ASSERTED, AnyOf, MaxIterations, PredictedDecrease, RunSoFar, StoppingRule, look_ahead
 from ..interop._pymanopt import numpy_random, pymanopt
 from ..linalg import dtype_of, leaves, tree_map
@@ -63,9 +64,10 @@ class Pymanopt(Solver):
 
     Notes
     -----
-    One step runs the optimizer to its end, so a run has one iteration (the column ``inner_iterations`` of the history
-    has pymanopt's, gradients asked for at new points) and cannot be resumed. The stopping rule of ``minimize`` is asked
-    at every iterate, limits of time and evaluations at every evaluation; swarm and simplex know no gradient and end by
+    One step runs the optimizer to its end. An iteration is a gradient asked for at a new point; swarm and simplex know
+    no gradient, and their history has the start and the end. The state is the point: a checkpoint is written at the
+    end, and a resumed run is a new one of pymanopt from that point, which a warning says. The stopping rule of
+    ``minimize`` is asked at every iterate, limits of time and evaluations at every evaluation; swarm and simplex end by
     limits. pymanopt's own absolute tolerance is off unless ``min_gradient_norm`` is given; after a
     step size below its ``min_step_size`` the stopping rule decides, as for all solvers that find no decrease, whether
     the run is a success or SMALL_STEP. Swarm and simplex start around the given point. Evaluations are those
@@ -85,7 +87,6 @@ class Pymanopt(Solver):
     seed: int | None = None
     stop: StoppingRule = PredictedDecrease() | MaxIterations(1000)
     reference: float = 0.0
-    resumable: ClassVar[bool] = False
     curvature: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
@@ -140,11 +141,21 @@ class Pymanopt(Solver):
     def init(self, problem: Problem[Point], point: Point) -> tuple[State, Measures]:
         """Return the start."""
         measures = _measured(problem, point)
-        return {"x": point, "unit": unit_of(measures.egrad_norm or 1.0, MOST[dtype_of(point)])}, measures
+        unit = unit_of(measures.egrad_norm or 1.0, MOST[dtype_of(point)])
+        return {
+            "x": point,
+            "unit": unit,
+            "nit": 0,
+            "reference": max(measures.grad_norm or 0.0, self.reference),
+        }, measures
 
-    def step(self, problem: Problem, state: State) -> tuple[State, Measures]:
+    def step(self, problem: Problem, state: State) -> tuple[State, Steps]:
         """Run the optimizer until its end or that of the stopping rule."""
-        package, watch = pymanopt(), _Watch(self, problem, state["unit"])
+        if state["nit"]:
+            warnings.warn(
+                f"pymanopt's {self.optimizer} keeps no state: it begins anew at the stored point", stacklevel=2
+            )
+        package, watch = pymanopt(), _Watch(self, problem, state)
         watched = replace(problem.objective, value=watch.value, value_and_gradient=watch.value_and_gradient)
         if problem.objective.value_and_gradient is None:
             watched = replace(watched, value_and_gradient=None)
@@ -160,7 +171,7 @@ class Pymanopt(Solver):
         limit = _iterations(self.stop)
         defaults: dict[str, Any] = {"verbosity": 0, "max_time": math.inf, "min_gradient_norm": 0.0}
         if limit is not None or not draws:  # swarm and simplex have limits of their own
-            defaults["max_iterations"] = NO_LIMIT if limit is None else limit + 1
+            defaults["max_iterations"] = NO_LIMIT if limit is None else limit - state["nit"] + 1
         optimizer = getattr(package.optimizers, self.optimizer)(**{**defaults, **given})
         confined = numpy_random(np.random.default_rng(self.seed or 0)) if draws else nullcontext()
         try:
@@ -169,16 +180,21 @@ class Pymanopt(Solver):
             x = theirs.manifold.to_ours(result.point)
             status = next(status for words, status in ENDINGS.items() if words in result.stopping_criterion)
         except _Finished as finished:
-            x, status = watch.x, finished.status
+            # the loop asks its rule itself, so that a resumed run under another rule goes on
+            x, status = watch.x, None if finished.by_rule and watch.rows else finished.status
         except KeyboardInterrupt:
             x, status = watch.x, Status.INTERRUPTED
         if x is None:
-            return state, replace(_measured(problem, state["x"]), status=status)
-        extra = {"inner_iterations": float(watch.nit)}
+            return state, _steps((replace(_measured(problem, state["x"]), status=status),), [])
         if status is Status.SMALL_STEP:
             status = watch.without_decrease(x) or status
-        measures = watch.measures if x is watch.x and watch.measures is not None else _measured(problem, x)
-        return {**state, "x": tree_map(np.array, x)}, replace(measures, status=status, extra=extra)
+        last = watch.measures if x is watch.x and watch.measures is not None else _measured(problem, x)
+        rows = watch.rows if self.needs else [(math.nan, math.nan, watch.nfev)]
+        if rows:  # the last trial may not be the point that pymanopt returns
+            rows[-1] = (last.fun, math.nan if last.grad_norm is None else last.grad_norm, rows[-1][2])
+        recent = () if watch.so_far is None or not rows else watch.so_far.recent[-len(rows) :][:-1]
+        made = {**state, "x": tree_map(np.array, x), "nit": state["nit"] + len(rows)}
+        return made, _steps((*recent, replace(last, status=status)), rows)
 
     def _parameters(self, method: str) -> list[str]:
         """Return the options of the constructor or of ``run``."""
@@ -189,20 +205,28 @@ class Pymanopt(Solver):
         return [name for name in names if name not in ("self", "args", "kwargs", "problem", "initial_point")]
 
 
+def _steps(recent: tuple[Measures, ...], rows: list[tuple[float, float, int]]) -> Steps:
+    """Return what the loop takes; it counts the evaluations itself."""
+    columns = np.array(rows, dtype=float).reshape(-1, 3).T
+    return Steps(recent, dict(zip(("fun", "grad_norm", "nfev"), columns, strict=True)), Evaluations())
+
+
 class _Finished(Exception):
     """Leaves an optimizer of pymanopt: what it knows is in the watch."""
 
-    def __init__(self, status: Status) -> None:
-        self.status = status
+    def __init__(self, status: Status, by_rule: bool = False) -> None:
+        self.status, self.by_rule = status, by_rule
 
 
 class _Watch:
     """The objective as pymanopt calls it: records the best point, and evaluates the stopping rule."""
 
-    def __init__(self, solver: Pymanopt, problem: Problem, unit: float) -> None:
-        self.solver, self.problem, self.unit = solver, problem, unit
+    def __init__(self, solver: Pymanopt, problem: Problem, state: State) -> None:
+        self.solver, self.problem, self.unit = solver, problem, state["unit"]
+        self.earlier, self.reference = state["nit"], state["reference"]
         self.began = time.perf_counter()
-        self.nfev = self.njev = self.nit = 0
+        self.nfev = self.njev = 0
+        self.rows: list[tuple[float, float, int]] = []
         self.x: Any = None
         self.fun = math.inf
         self.at: Iterate | None = None
@@ -236,7 +260,8 @@ class _Watch:
                 step = manifold.displacement(before.x, at.x)
                 length = float(manifold.inner(at.x, step, step)) ** 0.5
         self.measures = at.measures(manifold, length, curvature)
-        self.nit += before is not None
+        if before is not None:
+            self.rows.append((at.fun, at.grad_norm, self.nfev))
         self._ask(self.measures)
         return at.fun, at.egrad
 
@@ -244,11 +269,11 @@ class _Watch:
         """End the run if the rule says so. The counts are those of this step: one evaluation was spent before."""
         now = time.perf_counter() - self.began
         if self.so_far is None:
-            reference = max(current.grad_norm or 0.0, self.solver.reference)
-            self.so_far = RunSoFar((current,), reference=reference, eps=float(np.finfo(dtype_of(self.x)).eps))
+            eps = float(np.finfo(dtype_of(self.x)).eps)
+            self.so_far = RunSoFar((current,), reference=self.reference, eps=eps)
         elif current is not self.so_far.current:
             self.so_far = self.so_far.after(current, now)
-        self.so_far.nit, self.so_far.time = self.nit, now
+        self.so_far.nit, self.so_far.time = self.earlier + len(self.rows), now
         self.so_far.evaluations = Evaluations(self.nfev + 1, self.njev + 1)
         status = self.solver.stop.check(self.so_far)
         if status in ASSERTED and self.solver.stop.looks_ahead and self.at is not None and self.at.x is self.x:
@@ -256,7 +281,7 @@ class _Watch:
             self.so_far = self.so_far.instead(self.measures)
             status = self.solver.stop.check(self.so_far)
         if status is not None:
-            raise _Finished(status)
+            raise _Finished(status, by_rule=True)
 
     def _confirmed(self, at: Iterate, so_far: RunSoFar) -> Measures:
         """Return the last measures with the curvature ahead, measured in the unit of the run."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -30,7 +31,7 @@ def test_they_solve_what_ours_solve(name: str, solver: str) -> None:
         return
     stop = ms.GradientNorm(1e-6, relative=True) | ms.MaxIterations(1000)
     result = ms.minimize(problem, x0, solver=solver, stop=stop)
-    assert result.status is Status.CONVERGED and result.nit == 1
+    assert result.status is Status.CONVERGED and result.nit == len(result.history["fun"]) - 1
     assert result.grad_norm is not None and result.grad_norm <= 1e-6 * result.history["grad_norm"][0]
     assert result.fun == pytest.approx(best, abs=1e-8) and result.feasibility < 1e-12
 
@@ -78,7 +79,7 @@ def test_limits_are_kept(solver: str, stop: ms.StoppingRule, status: Status) -> 
     if isinstance(stop, ms.MaxEvaluations):
         assert 9 <= result.nfev <= 10  # swarm and simplex: the gradient of what they found
     if isinstance(stop, ms.MaxIterations) and solver in DESCENT and stop.n:
-        assert result.history["inner_iterations"][-1] == 3
+        assert result.nit == 3
 
 
 @pytest.mark.parametrize("solver", DESCENT)
@@ -122,7 +123,7 @@ def test_evaluations_are_those_that_happened() -> None:
     result = ms.minimize(watched, x0, solver="pymanopt:conjugate-gradient")
     assert (result.nfev, result.njev) == (calls["value"] + calls["both"], calls["both"])
     # the loop asks for the start too, and compares the last gradient with the objective
-    assert calls["both"] == result.history["inner_iterations"][-1] + 3
+    assert calls["both"] == result.nit + 3
 
 
 def test_a_step_size_too_small_is_no_success() -> None:
@@ -138,7 +139,7 @@ def test_options_pass_through_and_unknown_ones_are_named() -> None:
     problem, x0, best = procrustes()
     options = {"kappa": 0.2, "maxinner": 3}
     result = ms.minimize(problem, x0, solver="pymanopt:trust-regions", options=options)
-    assert result.fun == pytest.approx(best) and result.nhev <= 3 * result.history["inner_iterations"][-1] + 3
+    assert result.fun == pytest.approx(best) and result.nhev <= 3 * result.nit + 3
     loose = ms.minimize(
         problem, x0, solver="pymanopt:conjugate-gradient", options={"min_gradient_norm": 1.0, "beta_rule": "LiuStorey"}
     )
@@ -175,9 +176,41 @@ def test_an_interrupt_keeps_the_last_iterate() -> None:
     assert result.status is Status.INTERRUPTED and best < result.fun < problem.objective.value(x0)
 
 
-def test_not_resumable(tmp_path: Any) -> None:
-    with pytest.raises(ValueError, match="runs in a single step: it supports neither checkpoint nor resume"):
-        ms.minimize(quadratic()[0], solver="pymanopt:steepest-descent", checkpoint=tmp_path)
+@pytest.mark.parametrize("solver", DESCENT)
+def test_the_history_has_every_iterate(solver: str) -> None:
+    problem, x0, _ = procrustes()
+    theirs: list[tuple[float, float]] = []
+    fused = problem.objective.value_and_gradient
+
+    def watched(X: Any) -> Any:
+        fun, egrad = fused(X)  # type: ignore[misc]
+        theirs.append((fun, float(np.linalg.norm(problem.manifold.gradient(X, egrad)))))
+        return fun, egrad
+
+    result = ms.minimize(
+        changed(problem, value_and_gradient=watched), x0, solver=solver, stop=ms.GradientNorm(1e-5) | ms.MaxTime(60)
+    )
+    history = result.history
+    assert result.success and history["nit"].tolist() == list(range(result.nit + 1))
+    # the loop and pymanopt evaluate the start
+    np.testing.assert_allclose(np.column_stack([history["fun"], history["grad_norm"]]), theirs[1 : result.nit + 2])
+    assert np.all(np.diff(history["nfev"]) > 0) and history["nfev"][-1] == result.nfev
+
+
+@pytest.mark.parametrize("solver", DESCENT)
+def test_a_resumed_run_begins_anew_at_the_stored_point(solver: str, tmp_path: Path) -> None:
+    problem, x0, best = procrustes()
+    rule = ms.GradientNorm(1e-6, relative=True)
+    first = ms.minimize(problem, x0, solver=solver, stop=rule | ms.MaxIterations(4), checkpoint=tmp_path)
+    assert first.nit == 4 and first.status is Status.MAX_ITERATIONS
+    with pytest.warns(UserWarning, match="keeps no state: it begins anew at the stored point"):
+        second = ms.minimize(
+            problem, x0, solver=solver, stop=rule | ms.MaxIterations(300), checkpoint=tmp_path, resume=True
+        )
+    assert second.success and second.fun == pytest.approx(best, abs=1e-8)
+    np.testing.assert_array_equal(second.history["fun"][:5], first.history["fun"])
+    assert second.nit == len(second.history["fun"]) - 1 > 4 and second.nfev > first.nfev
+    assert second.grad_norm is not None and second.grad_norm <= 1e-6 * first.history["grad_norm"][0]
 
 
 def test_single_precision_and_starts() -> None:
