@@ -145,8 +145,7 @@ class Manifold(ABC, Generic[Point]):
 
     @property
     def open(self) -> bool:
-        """Whether the set is open, with a boundary that no finite step reaches; by default, unless the metric is
-        embedded."""
+        """Whether the set is open, with a boundary that no finite step reaches; by default, unless it is embedded."""
         return self.metric != "embedded"
 
     @property
@@ -212,8 +211,7 @@ class Manifold(ABC, Generic[Point]):
         return c
 
     def euclidean_gradient(self, x: Point, u: Point) -> Point:
-        """Return a Euclidean gradient whose Riemannian gradient is the tangent vector `u`; this method covers symmetric
-        frames.
+        """Return a Euclidean gradient whose Riemannian gradient is the tangent vector `u`, for symmetric frames.
 
         In the embedded metric it is `u` itself. If tangent vectors have coordinates in a symmetric frame, ``u = F c``,
         it is ``F⁻¹ F⁻¹ u``.
