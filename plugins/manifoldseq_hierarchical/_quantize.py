@@ -74,7 +74,7 @@ class ScalarQuantizer:
 
 @dataclass(frozen=True)
 class ProductQuantizer:
-    """Groups of coordinates by the nearest of 256 centroids, one byte a group (Jégou et al., 2011), trained by faiss.
+    """Product quantization: each group of coordinates is coded by the nearest of 256 centroids (Jégou et al., 2011).
 
     Parameters
     ----------
