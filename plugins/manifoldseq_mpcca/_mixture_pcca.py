@@ -327,7 +327,7 @@ class MixturePCCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, DensityMixi
         Raises
         ------
         ValueError
-            For an invalid parameter or view; the message says which, where, and what to do.
+            For an invalid parameter or view. The message says what is wrong, where, and what to do.
 
         Warns
         -----

@@ -82,7 +82,7 @@ class _BagEncoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
         Raises
         ------
         ValueError
-            For an invalid parameter or input; the message says which, where, and what to do.
+            For an invalid parameter or input. The message says what is wrong, where, and what to do.
         """
         self._check_parameters()
         bags = Bags(X, Y)

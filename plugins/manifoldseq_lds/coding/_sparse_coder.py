@@ -129,7 +129,7 @@ class LDSSparseCoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Sequence
         Raises
         ------
         ValueError
-            For an invalid parameter or input; the message says which, where, and what to do.
+            For an invalid parameter or input. The message says what is wrong, where, and what to do.
         """
         check_parameters(self, _RULES)
         kernel = resolved_kernel(self.kernel)
