@@ -137,8 +137,7 @@ def _numbers(text: str, items: list[str], source: str, data: SequenceData) -> tu
 def named_columns(
     text: str | None, memory: Mapping[str, Any] | None, n_files: int, file: int, header: Sequence[str]
 ) -> list[str]:
-    """Return the column names of a file that ``--views``, or else a run, requires; nothing if columns are not given by
-    name.
+    """Return the column names of a file that ``--views``, or else a run, requires; none without names.
 
     Other columns need not be read.
     """

@@ -16,8 +16,7 @@ _SAME = 1e-14
 
 
 def distinct_rows(rows: Any, weight: Any) -> tuple[Any, Any]:
-    """Return equal rows as one row with the sum of their weights, in an order that does not depend on the order of the
-    rows.
+    """Merge equal rows and add their weights; the result does not depend on the order of the rows.
 
     Random draws from them depend neither on the order of the rows nor on whether a row has weight two or occurs twice.
 

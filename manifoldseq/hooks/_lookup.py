@@ -91,8 +91,7 @@ def record_of(estimator: Any) -> tuple[Plugin, EstimatorSpec] | None:
 
 
 def asked_as(plugin: Plugin, record: Record) -> str:
-    """Return the name that finds a record of a plugin: its own name, or ``plugin:name`` if that name finds another
-    record.
+    """Return the name that finds a record of a plugin: its name, or ``plugin:name`` if the name is taken.
 
     Examples
     --------

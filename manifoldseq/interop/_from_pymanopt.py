@@ -290,7 +290,7 @@ _OPEN: dict[str, Callable[[np.ndarray, np.ndarray], np.ndarray]] = {
 
 
 def hessian_direction(theirs: Any, x: Point, u: Any) -> Any:
-    """Return what `euclidean_hessian` of a pymanopt problem takes for an ambient tangent vector, which it embeds."""
+    """Return the argument for `euclidean_hessian` of a pymanopt problem, from an ambient tangent vector."""
     manifolds = pymanopt().manifolds
     if type(theirs).embedding is manifolds.manifold.Manifold.embedding:
         return u

@@ -124,13 +124,12 @@ class BoundedDiagonal(_Bounded):
 
 
 class Box(_Bounded):
-    """Arrays with a lower and an upper bound for each entry. Bounds may be infinite, and entries may be equal to their
-    bound.
+    """Arrays with a lower and an upper bound for each entry; entries may be equal to their bounds.
 
     Parameters
     ----------
     lower, upper : float or array-like
-        Bounds, ``lower <= upper``, which broadcast against each other and `shape`. Use −inf and inf for entries without
+        Bounds, ``lower <= upper``, which broadcast against each other and `shape`. Use −inf or inf for entries without
         a bound. Equal bounds fix an entry. `lower` alone may be a ``scipy.optimize.Bounds``.
     *shape : int
         Shape of a point. The default is the shape of the bounds.

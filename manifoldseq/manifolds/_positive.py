@@ -216,8 +216,7 @@ class Positive(_Entrywise):
 
 @dataclass(frozen=True)
 class OpenBox(_Entrywise):
-    """Vectors whose entries lie inside (−bound, bound), parametrized by a sigmoid of a free coordinate: ``x =
-    bound·tanh(z/2)``.
+    """Vectors with entries inside (−bound, bound): ``x = bound·tanh(z/2)`` with a free coordinate z.
 
     No bound is ever active, and iterates converge slowly if the optimum lies on a bound. In this case use
     `BoundedDiagonal`.

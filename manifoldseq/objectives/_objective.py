@@ -41,7 +41,8 @@ class FiniteTerms:
 class Traced(NamedTuple):
     """A cost that jax can trace: ``cost(point, *args)``, a function that hashes and compares by what it computes.
 
-    Objectives with equal costs, and data of equal shapes, share what is compiled; data are arguments, not constants.
+    Objectives with equal costs and data of equal shapes share one compilation, because data are arguments, not
+    constants.
 
     Examples
     --------

@@ -26,13 +26,12 @@ Stage = tuple[BlockUpdate, ...] | int
 
 @dataclass(frozen=True)
 class Alternating(Solver):
-    """Closed-form updates of some factors in turn, and an inner solver on each other factor. The objective never
-    increases.
+    """Closed-form updates of some factors in turn, and an inner solver on each of the other factors.
 
-    If the ``updates`` of the objective cover all factors, this is block coordinate descent. It is
-    expectation–maximization for a model with a single update that replaces all factors. An inner solver minimizes over
-    each factor without an update, with the other factors fixed. One step applies consecutive updates of the order, or
-    takes one step of the inner solver.
+    The objective never increases. If the ``updates`` of the objective cover all factors, this is block coordinate
+    descent. It is expectation–maximization for a model with a single update that replaces all factors. An inner solver
+    minimizes over each factor without an update, with the other factors fixed. One step applies consecutive updates of
+    the order, or takes one step of the inner solver.
 
     Parameters
     ----------

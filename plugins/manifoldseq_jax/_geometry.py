@@ -71,8 +71,7 @@ class Geometry:
         return tree_map(lambda a, b: a + b, P, u)
 
     def model(self, P: Any, u: Any) -> Any:
-        """Return an ambient point that agrees to second order with a geodesic; the Hessian is differentiated through
-        it.
+        """Return an ambient point that agrees to second order with a geodesic, for the Hessian.
 
         A polynomial can be differentiated in forward and reverse mode, unlike a retraction with a loop.
         """

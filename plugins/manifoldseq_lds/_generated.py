@@ -10,8 +10,7 @@ from manifoldseq.storage import SequenceData
 
 
 def damaged_structure(seed: int = 0, *, per_class: int = 20, T: int = 200, damage: float = 0.4) -> SequenceData:
-    """Return vibrations of six masses between two walls, with seven intact springs or with one of three springs
-    damaged.
+    """Return vibrations of six masses between two walls, with intact springs or one damaged spring.
 
     Noise excites every mass. The six channels are the displacements of the masses, with measurement noise of 5 %. In
     the damaged classes the second, fourth or sixth spring is weaker.

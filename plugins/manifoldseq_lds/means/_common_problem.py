@@ -112,13 +112,13 @@ class BestDatum:
 
 
 def points_of(systems: Systems) -> Point:
-    """Return items as stacked canonical points, with their singular values as they are."""
+    """Return items as stacked canonical points, without a bound of their singular values."""
     form = canonical_form(systems.A, systems.C, systems.x1)
     return form if systems.moments is None else (*form, systems.moments)
 
 
 def whole_point(systems: Systems, row: int) -> Point:
-    """Return one of the systems in canonical form, with its singular values as they are."""
+    """Return one of the systems in canonical form, without a bound of its singular values."""
     return tuple(leaf[0] for leaf in points_of(systems[[row]]))
 
 
@@ -128,7 +128,7 @@ def beyond(manifold: Any, point: Point) -> Any:
 
 
 def start_of(problem: ms.Problem, systems: Systems, row: int) -> Point:
-    """Return the point of the canonical manifold nearest to one of the systems; warn of what the bound costs there."""
+    """Return the point of the canonical manifold nearest to a system; warn about the effect of the bound."""
     whole = whole_point(systems, row)
     point = problem.manifold.nearest(whole)
     if beyond(problem.manifold, whole):
