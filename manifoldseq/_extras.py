@@ -15,19 +15,19 @@ _NAMES = {"sklearn": "scikit-learn", "distributed": "dask.distributed"}
 
 @contextmanager
 def needing(what: str, extra: str) -> Iterator[None]:
-    """Import optional packages in the body; one that is missing raises an ImportError that says what to install.
+    """Import optional packages in the body. A missing package raises an ImportError that says what to install.
 
     Parameters
     ----------
     what : str
-        What needs the package, with its verb, as in ``"figures need"``.
+        The feature that needs the package, with its verb, as in ``"figures need"``.
     extra : str
         The extra of the distribution manifoldseq that installs it.
 
     Raises
     ------
     ImportError
-        If a package of the body is not installed; errors inside an installed package pass.
+        If a package of the body is not installed. Errors inside an installed package propagate unchanged.
 
     Examples
     --------

@@ -23,14 +23,14 @@ def implicit_gradient(result: Result[Any], params: Any, *, problem: Callable[[An
     With the solution x(θ) of ``problem(θ)`` and a function L of it, this is the gradient of ``L(x(θ))``. It follows
     from the optimality condition on the manifold (the implicit function theorem): one linear system with the Riemannian
     Hessian, which conjugate gradients solve in the tangent space, and two Euclidean gradients per parameter, for
-    central differences with respect to the parameters. Nothing is minimized again.
+    central differences with respect to the parameters. The problem is not minimized again.
 
     Parameters
     ----------
     result : Result
-        Of ``minimize(problem(params), …)``, a success.
+        The result of ``minimize(problem(params), …)``, with `success` True.
     params : array or tuple of arrays
-        The parameters θ, of floating-point numbers.
+        The parameters θ, as floating-point numbers.
     problem : callable
         ``problem(θ) -> Problem``, over one manifold for all parameters; its objective has a gradient. Hessian products
         are those of the objective, or differences of gradients.
@@ -45,7 +45,7 @@ def implicit_gradient(result: Result[Any], params: Any, *, problem: Callable[[An
     Raises
     ------
     ValueError
-        If the result is no success, or the Hessian is singular where the solution depends on it.
+        If the run was not successful, or if the Hessian is singular in a direction that the gradient depends on.
 
     See Also
     --------

@@ -47,29 +47,30 @@ def iterate(
 ) -> Run:
     """Repeat a step until a stopping rule ends the run.
 
-    The loop owns time, counting, finite checks, history, observers, checkpoints and Ctrl-C; a step only computes.
+    The loop measures time, counts evaluations, tests for finite values, writes the history and checkpoints, calls the
+    observers and handles Ctrl-C. A step only computes.
 
     Parameters
     ----------
     step : callable
-        ``step(state) -> (state, Measures)``. It never writes into the state that it was given. One that makes many
-        iterations in a loop of its own returns ``(state, Steps)``, see :class:`Steps`: rules, observers and checkpoints
-        come after each step.
+        ``step(state) -> (state, Measures)``. It must not write into its argument. A step that makes many iterations in
+        an inner loop returns ``(state, Steps)``, see :class:`Steps`: rules, observers and checkpoints are called after
+        each step.
     state : dict, tuple or callable
         Nested dict (string keys) or tuple of arrays, numbers, strings, booleans and None; the point, if any, at
         ``state["x"]``. Or a function ``() -> (state, Measures)``, called only when nothing is resumed.
     measures : Measures, optional
-        Of the given state: record 0 of the history.
+        The measures of the given state, which are record 0 of the history.
     stop : StoppingRule or callable
-        Asked before the first step and after every step: a rule, or a function of a :class:`RunSoFar`.
+        A rule, or a function of a :class:`RunSoFar`. It is evaluated before the first step and after every step.
     observers : sequence of callables
-        Each gets an :class:`Event` per iterate, and a last one when the run ends out of turn (interrupt, non-finite
-        value). An exception in one is warned about, and that observer is dropped.
+        Each observer receives an :class:`Event` per iterate, and a last event when the run is interrupted or ends at a
+        non-finite value. If an observer raises an exception, a warning is given and the observer is not called again.
     checkpoint : Checkpoint, str or Path, optional
-        Where to save; a directory means every 60 seconds and at the end.
+        Where the state is saved. With a directory, it is saved every 60 seconds and at the end.
     resume : bool
-        Continue from the newest checkpoint there, if there is one: bit-identical to a run that was never interrupted,
-        under the same number of BLAS threads.
+        Continue from the newest checkpoint, if there is one. The results are bit-identical to those of a run without
+        interruption if the number of BLAS threads is the same.
 
     Returns
     -------
@@ -78,16 +79,17 @@ def iterate(
     Raises
     ------
     TypeError
-        If a state is not in the grammar above.
+        If a state contains other types than those listed above.
     ValueError
-        If resume is asked for without a checkpoint, or the checkpoint belongs to other data.
+        If `resume` is True without a checkpoint, or if the checkpoint belongs to other data.
 
     Notes
     -----
-    Exceptions of the step propagate after a checkpoint; their attribute ``run`` is the run until then. Ctrl-C ends the
-    run with status INTERRUPTED and the last complete state, after a checkpoint. A step whose objective or gradient norm
-    is not finite is discarded: the run ends NON_FINITE with the state before it. BLAS uses one thread, unless the point
-    (without one, the state) has 500,000 entries or more, or the number is set inside a block of
+    Exceptions of the step propagate after a checkpoint is written. Their attribute ``run`` is the run up to the
+    exception. Ctrl-C ends the run with status INTERRUPTED and the last complete state, after a checkpoint is written. A
+    step whose objective or gradient norm is not finite is discarded, and the run ends with status NON_FINITE and the
+    previous state. BLAS uses one thread, unless the point (without one, the state) has 500,000 entries or more, or the
+    number is set inside a block of
     :func:`manifoldseq.execution.one_blas_thread`.
 
     Examples

@@ -29,48 +29,49 @@ _CANDIDATES = 8
 def frechet_mean(manifold: Manifold, points: Any, weights: Any = None, *, loss: Loss | str | None = None) -> Point:
     """Return the Riemannian centre of mass: the point with the least mean squared distance to given points.
 
-    It is computed by steps along the mean logarithm, ``x ← exp(x, t Σ wᵢ log(x, xᵢ))`` with secant step sizes t, the
-    first of which leads there at once on flat sets such as `Euclidean` and `Positive`; where these are slow, by L-BFGS
-    on the same objective. On sets that are not open two more searches start near another point.
+    It is computed by steps along the mean logarithm, ``x ← exp(x, t Σ wᵢ log(x, xᵢ))`` with secant step sizes t. On
+    flat manifolds such as `Euclidean` and `Positive` the first step reaches the mean. If these steps converge slowly,
+    L-BFGS continues on the same objective. If the manifold is not an open set (see `Manifold.open`), two more searches
+    start near another point.
 
     Parameters
     ----------
     manifold : Manifold
-        With ``exp``, ``log`` and ``dist``.
+        A manifold that has ``exp``, ``log`` and ``dist``.
     points : array of shape (N, …), tuple of such arrays, or list of N points
-        In the structure of a point, with one leading axis.
+        The points, in the structure of one point with an additional leading axis.
     weights : array-like, shape (N,), optional
-        Not negative, not all zero; equal ones by default. Only their ratios matter.
+        Nonnegative weights that are not all zero. By default they are equal. Only their ratios matter.
     loss : Loss or str, optional
-        Of the distances, for means that outliers do not pull away: ``ms.losses.Huber(c)`` counts distances beyond c
-        linearly; with a small c the result is close to the geometric median.
+        A robust loss of the distances, which reduces the influence of outliers. ``ms.losses.Huber(c)`` counts distances
+        beyond c linearly. With a small c the result is close to the geometric median.
 
     Returns
     -------
     Point
-        In the dtype of the points.
+        The mean, in the dtype of the points.
 
     Raises
     ------
     TypeError
-        If the manifold does not know its logarithm.
+        If the manifold has no logarithm.
     ValueError
-        For points of another shape, off the manifold, not finite or in different components, and for bad weights; the
-        sentence names the point.
+        If points have another shape, are off the manifold, are not finite or are in different components, or if weights
+        are invalid. The error message names the point.
 
     Warns
     -----
     UserWarning
-        If another start leads to another point that is as good (the mean is not unique, as of opposite points of a
+        If another start leads to another point with the same value (the mean is not unique, as for opposite points of a
         sphere), or if the gradient does not vanish.
 
     Notes
     -----
     The objective ``½ Σ wᵢ d(x, xᵢ)²`` has the gradient ``−Σ wᵢ log(x, xᵢ)``. With a loss it is ``½ Σ wᵢ ρ(d²)``, and
-    the weights are multiplied by ρ'(d²) at the current point (Weiszfeld's method for medians). The mean is unique where
-    curvature is nowhere positive, as of positive definite matrices, and within balls of the convexity radius, such as a
-    quarter of a great circle (Karcher, "Riemannian center of mass and mollifier smoothing", 1977; Afsari, Tron, Vidal,
-    "On the convergence of gradient descent for finding the Riemannian center of mass", 2013).
+    the weights are multiplied by ρ'(d²) at the current point (Weiszfeld's method for medians). The mean is unique on
+    manifolds without positive curvature, such as the positive definite matrices, and within balls of the convexity
+    radius, such as a quarter of a great circle (Karcher, "Riemannian center of mass and mollifier smoothing", 1977;
+    Afsari, Tron, Vidal, "On the convergence of gradient descent for finding the Riemannian center of mass", 2013).
 
     Examples
     --------

@@ -66,41 +66,43 @@ def minimize(
     ----------
     problem : Problem
     x0 : point, Result, str or None
-        A start, the result of another run (warm start), the name of an initializer, or None: the first initializer of
-        the problem, else a random point. A given point is copied; it raises ValueError if it is off the manifold by
-        more than 1e-6, see `project`.
+        A start, the result of another run (warm start), or the name of an initializer. With None, the run starts from
+        the first initializer of the problem or, if there is none, from a random point. A given point is copied. A point
+        that is off the manifold by more than 1e-6 raises ValueError, see `project`.
     solver : str or Solver
-        A name listed by ``manifoldseq list solvers``, such as ``"lbfgs"`` or ``"pgd"``; by default the one that
-        :func:`manifoldseq.solvers.choose_solver` names for the problem, see ``result.solver``.
+        A name listed by ``manifoldseq list solvers``, such as ``"lbfgs"`` or ``"pgd"``; by default the solver that
+        :func:`manifoldseq.solvers.choose_solver` chooses for the problem, see ``result.solver``.
     options : mapping, optional
         Options of a solver that is not given as an object.
     stop : StoppingRule or callable, optional
         Replaces the default ``PredictedDecrease(tol) | MaxIterations(max_iter)``: a rule, or a function of a
         :class:`RunSoFar`.
     tol : float, optional
-        Of the default rule: the decrease still ahead, relative to the objective; 1e-10 by default.
+        The tolerance of the default rule: the predicted further decrease, relative to the objective. The default is
+        1e-10.
     max_iter : int, optional
-        Most iterations, whatever the rule; 1000 by default where `stop` is not given.
+        The maximum number of iterations, in addition to the rule. The default is 1000 if `stop` is not given.
     n_starts : int
-        Independent runs: the first from `x0`, the others from random points; the best is returned, evaluations summed.
+        The number of independent runs: the first starts from `x0`, the others from random points. The best result is
+        returned, with the evaluations of all runs added.
     components : {"all"}, optional
         Start in every connected component of the manifold. On ``Orthogonal(n)`` and square ``Stiefel(n, n)``, which
-        have two, this is done without being asked for where no start is given; elsewhere, and in products and powers,
-        the message of the result says that only the component of the start was searched.
+        have two components, this is the default if no start is given. On other manifolds, products and powers, the
+        message of the result says that only the component of the start was searched.
     callback : callable, optional
-        One more observer: ``callback(event)`` per iterate, see :class:`Event`. It never ends a run: what it returns is
-        not looked at, and an exception in it is a warning.
+        One more observer: ``callback(event)`` is called per iterate, see :class:`Event`. It never ends a run: its
+        return value is ignored, and an exception in it becomes a warning.
     observers : sequence of callables
-        Called with an event per iterate.
+        Each observer is called with an event per iterate.
     checkpoint, resume
-        See :func:`manifoldseq.iterate`. A checkpoint of another manifold, solver, objective or seed raises an
-        error: they are compared by their descriptions, the value at one fixed point and the state of a Generator.
+        See :func:`manifoldseq.iterate`. A checkpoint of another manifold, solver, objective or seed raises an error.
+        They are compared by their descriptions, by the value at one fixed point and by the state of the Generator.
     seed : int or numpy.random.Generator, optional
-        For initializers, random starts and solvers that draw.
+        The seed of initializers, random starts and stochastic solvers.
     raise_on_failure : bool
-        Raise :class:`NotConverged` unless the result is a success.
+        Raise :class:`NotConverged` unless the run is successful.
     project : bool
-        Start from ``manifold.nearest`` of a given point, however far off the manifold it is.
+        Start from ``manifold.nearest(x0)``, for any distance of the given point from the manifold.
 
     Returns
     -------
@@ -109,21 +111,23 @@ def minimize(
     Raises
     ------
     ValueError
-        For a start off the manifold or of the wrong shape, unknown names, a solver that needs what the objective lacks,
-        `tol` and `stop` together.
+        If the start is off the manifold or has the wrong shape, if a name is unknown, if the solver needs a function
+        that the objective does not have, or if both `tol` and `stop` are given.
     NotConverged
-        If asked for.
+        If `raise_on_failure` is True and the run was not successful.
     Exception
-        What the objective raises, after a checkpoint; its attribute ``result`` is the :class:`Result` until then.
+        Exceptions of the objective propagate after a checkpoint is written. Their attribute ``result`` is the
+        :class:`Result` up to the exception.
 
     Notes
     -----
-    A run that ends with success has spent two more values, to compare the objective with what its gradient claims along
-    a random tangent vector (more where the two differ); a contradiction ends with NO_DECREASE.
+    Before a run ends with success, two more values compare the objective with its gradient along a random tangent
+    vector (more values if the two differ). If the gradient contradicts the objective, the run ends with NO_DECREASE.
 
-    Runs from points of fewer than 500,000 entries use one BLAS thread, as several slow small matrices down, many times
-    where other processes use the cores. A cost with much data may use more, if the number is set inside a block:
-    ``with ms.execution.one_blas_thread(), threadpoolctl.threadpool_limits(4): ms.minimize(…)``.
+    Runs from points of fewer than 500,000 entries use one BLAS thread, because several threads slow down operations on
+    small matrices, especially if other processes use the cores. A cost with much data can use more threads if their
+    number is set inside a block: ``with ms.execution.one_blas_thread(), threadpoolctl.threadpool_limits(4):
+    ms.minimize(…)``.
 
     Examples
     --------

@@ -28,11 +28,11 @@ class Event:
     time : float
         Seconds since the start.
     measures : Measures
-        With the evaluations of the whole run so far.
+        The measures of the iterate, with the evaluations of the whole run so far.
     state : dict or tuple
         Read-only.
     x : Point or None
-        The point, where the state has one.
+        The point, if the state has one.
     status : Status or None
         Set in the last event of the run.
     """
@@ -75,14 +75,14 @@ def map_observed(
 ) -> list[R]:
     """Return ``[function(task, observers) for task in tasks]``, computed by the executor of the context.
 
-    Observers are called in this process and are never copied: where a task runs in another one, its events come back
-    with its result, and observers get them, in the order of the tasks, when all are done. If no observer needs states
-    (``needs_state = False``, as of `Progress`), these events have none.
+    Observers are called in this process and are never copied. If a task runs in another process, its events are
+    returned with its result, and the observers receive them in the order of the tasks when all tasks are done. If no
+    observer needs states (``needs_state = False``, as for `Progress`), these events have no state.
 
     Parameters
     ----------
     function : callable
-        ``function(task, observers)``, which hands the observers to :func:`manifoldseq.iterate` or
+        ``function(task, observers)``, which passes the observers to :func:`manifoldseq.iterate` or
         :func:`manifoldseq.minimize`.
     tasks : iterable
     observers : sequence of callables
@@ -179,7 +179,7 @@ class Progress:
     Parameters
     ----------
     total : int, optional
-        Expected number of iterations, for a remaining time.
+        Expected number of iterations, for the estimate of the remaining time.
     description : str
     **options
         Passed to ``tqdm``; ``disable=None`` (the default) hides the bar when the output is not a terminal.

@@ -35,36 +35,38 @@ class Problem(Generic[Point]):
     ----------
     manifold : Manifold
     objective : Objective or callable
-        A cost ``(point) -> float``, or what :func:`manifoldseq.objective` makes of functions (for Hessian products,
-        Riemannian derivatives, other backends and batches), or a model.
+        A cost ``(point) -> float``, the return value of :func:`manifoldseq.objective` (for Hessian products, Riemannian
+        derivatives, other backends and batches), or a model.
     initializers : mapping of str to callable
         ``(problem, rng) -> point``; the first is the default start.
     equalities, inequalities : callable, Objective, Constraint, or list of these
-        Constraints h = 0 and g ≤ 0 in addition to the manifold, for solvers that take them: one or several functions of
-        the point that return a number or an array of any shape. They are differentiated by autograd, unless
+        Constraints h = 0 and g ≤ 0 in addition to the manifold, for solvers that support them: one or several functions
+        of the point that return a number or an array of any shape. They are differentiated by autograd, unless
         :func:`manifoldseq.constraint` was given their derivative. ``scipy.optimize.LinearConstraint`` and ``Bounds``
         refer to the flat point (all entries in the order of the factors). In either argument, their entries with equal
         bounds become equalities and the others inequalities, upper bounds first.
     gradient : callable, optional
-        ``gradient(point)``, the Euclidean gradient of a cost, in the structure of the point; without one the cost is
-        differentiated by autograd: write it with ``autograd.numpy`` then.
+        ``gradient(point)``, the Euclidean gradient of a cost, in the structure of the point. Without it the cost is
+        differentiated by autograd and must be written with ``autograd.numpy``.
     data : object, optional
-        What the initializers read; of a registered model, its `Prepared`.
+        The data that the initializers read. For a registered model, it is its `Prepared`.
     solver : str
-        Name of the solver that ``solver="auto"`` stands for where the objective has what it needs; "" for none.
+        Name of the solver that ``solver="auto"`` chooses if the objective has the functions that the solver needs; ""
+        for none.
 
     Attributes
     ----------
     objective : Objective
-        With Euclidean derivatives, whichever were given.
+        The objective with Euclidean derivatives, also if Riemannian derivatives were given.
     equalities, inequalities : tuple of Objective or Constraint
 
     Raises
     ------
     TypeError
-        If a part is of another kind, or a gradient is given with an Objective.
+        If an argument has another type, or a gradient is given together with an Objective.
     ValueError
-        If derivatives are Riemannian, and the manifold does not know the Euclidean ones (``euclidean_gradient``).
+        If derivatives are Riemannian and the manifold cannot convert them to Euclidean derivatives
+        (``euclidean_gradient``).
 
     Examples
     --------
@@ -156,23 +158,23 @@ class Problem(Generic[Point]):
 
     @classmethod
     def from_pymanopt(cls, problem: Any) -> Problem[Any]:
-        """Return the problem that a ``pymanopt.Problem`` states.
+        """Return the problem of a ``pymanopt.Problem``.
 
         Parameters
         ----------
         problem : pymanopt.Problem
-            Its cost in any backend, its Euclidean gradient and Hessian where they are given or its backend
-            differentiates; a preconditioner and a Riemannian Hessian are left out.
+            Its cost in any backend is used, and its Euclidean gradient and Hessian if they are given or its backend
+            differentiates. A preconditioner and a Riemannian Hessian are ignored.
 
         Returns
         -------
         Problem
-            Over ``from_pymanopt(problem.manifold)``; points are tuples where pymanopt has lists.
+            A problem over ``from_pymanopt(problem.manifold)``. Its points are tuples where those of pymanopt are lists.
 
         Raises
         ------
         TypeError
-            If it is no such problem, or its manifold cannot be taken, see :func:`manifoldseq.from_pymanopt`.
+            If it is no such problem, or if its manifold is not supported, see :func:`manifoldseq.from_pymanopt`.
         ValueError
             If it has a Riemannian gradient only and the metric is not the embedded one.
 
@@ -198,8 +200,8 @@ class Problem(Generic[Point]):
     def to_pymanopt(self) -> Any:
         """Return the ``pymanopt.Problem`` for an optimizer of pymanopt.
 
-        Its costs take the arrays of all factors as arguments, see :func:`manifoldseq.to_pymanopt`; what is known about
-        the last point is not computed again.
+        Its costs take the arrays of all factors as arguments, see :func:`manifoldseq.to_pymanopt`. Values and
+        derivatives at the last point are cached.
 
         Returns
         -------
@@ -231,7 +233,7 @@ class Problem(Generic[Point]):
         )
 
     def freeze(self, *names: str) -> Problem[Any]:
-        """Return the problem over the other factors only: these keep the arrays that they have in the start.
+        """Return the problem over the other factors: the named factors keep the arrays of the start.
 
         Parameters
         ----------
@@ -241,13 +243,13 @@ class Problem(Generic[Point]):
         Returns
         -------
         Problem
-            Over a product with :class:`manifoldseq.manifolds.Frozen` factors; block updates that would replace one of
-            them are dropped.
+            A problem over a product with :class:`manifoldseq.manifolds.Frozen` factors. Block updates that would
+            replace a frozen factor are dropped.
 
         Raises
         ------
         ValueError
-            If the manifold has no factors, or none of that name.
+            If the manifold has no factors, or no factor of that name.
 
         Examples
         --------

@@ -87,34 +87,33 @@ class Measures:
     grad_norm : float, optional
         Norm of the Riemannian gradient (projected at active bounds).
     feasibility : float, optional
-        Largest violation of the constraints of the problem beyond its manifold, ``|h|`` and ``max(0, g)``, where there
-        are any.
+        Largest violation of the constraints of the problem, ``|h|`` and ``max(0, g)``, if it has any.
     step_size : float, optional
-        Length of the step that led here.
+        Length of the last step.
     egrad_norm : float, optional
         Norm of the Euclidean gradient: the scale of the rounding error in ``grad_norm``.
     evaluations : Evaluations
         Evaluations spent on this iterate alone.
     status : Status, optional
-        A reason to end the run, asked after the stopping rule.
+        A reason to end the run. The stopping rule takes precedence.
     extra : mapping of str to float
         Further columns of the history.
     curvature : float, optional
-        Of the objective along the step that led here: ``⟨s, y⟩/⟨s, s⟩`` with the step s and the change y of the
+        The curvature of the objective along the last step: ``⟨s, y⟩/⟨s, s⟩`` with the step s and the change y of the
         Riemannian gradient, in the metric at the new point.
     curvature_ahead : float, optional
-        ``‖g‖/‖H⁻¹g‖`` of the Riemannian gradient g, in the plane of g and Hg; measured before a run ends as solved. Not
-        positive where the Hessian is not, or where it cannot be told from rounding.
+        ``‖g‖/‖H⁻¹g‖`` of the Riemannian gradient g, in the plane of g and Hg; measured before a run ends as solved. It
+        is not positive if the Hessian is not, or if it cannot be distinguished from rounding.
     scale : float, optional
-        What the length of a step is compared with, see :meth:`manifoldseq.manifolds.Manifold.scale`.
+        The reference for the length of a step, see :meth:`manifoldseq.manifolds.Manifold.scale`.
     pushed_inward : float, optional
-        How far the point is from solved for being next to a boundary, see
+        How much the objective would decrease if a point near the boundary moved inward, see
         :meth:`manifoldseq.manifolds.Manifold.pushed_inward`.
     complementarity : float, optional
         Largest ``min(−g, μ)`` of the inequalities that hold, with their multipliers μ ≥ 0: zero where every inequality
-        is active or has the multiplier zero. It is no violation of the constraints.
+        is active or has the multiplier zero. It is not a violation of the constraints.
     unclaimed_slope : float, optional
-        Slope of the objective along a random tangent vector of length one beyond what the gradient claims; measured
+        Slope of the objective along a random tangent vector of length one, minus the slope from the gradient; measured
         before a run ends with success, and zero unless the objective contradicts the gradient.
     """
 
@@ -170,18 +169,19 @@ class Measures:
 
 @dataclass(frozen=True)
 class Steps:
-    """What a step returns in place of :class:`Measures` where it makes many iterations in a loop of its own.
+    """The return value of a step that makes many iterations in an inner loop, in place of :class:`Measures`.
 
     Parameters
     ----------
     recent : tuple of Measures
-        Of the last iterates of these iterations, at most twelve, the current one last. The evaluations of each are not
-        counted. Where no iteration was made, it is the current iterate alone, whose status says why.
+        The measures of the last iterates of these iterations, at most twelve, the current iterate last. They contain no
+        evaluations. If no iteration was made, the tuple contains only the current iterate, whose status gives the
+        reason.
     history : mapping of str to ndarray
         The columns ``fun``, ``grad_norm`` and ``nfev`` (evaluations since the step began), one row per iteration;
         other columns are optional.
     evaluations : Evaluations
-        Of all iterations.
+        The evaluations of all iterations.
 
     Examples
     --------
@@ -220,14 +220,14 @@ class Run:
         The last complete state.
     status : Status
     measures : Measures
-        Of the last state, with the evaluations of the whole run.
+        The measures of the last state, with the evaluations of the whole run.
     nit : int
         Iterations.
     time : float
-        Seconds, those before a resume included.
+        Seconds, including the time before a resume.
     history : dict of str to ndarray
         Equally long columns ``nit, time, fun, grad_norm, feasibility, nfev``, with inequalities ``complementarity``,
-        and numeric extras; the first record is the start, the last the last iterate.
+        and numeric extras; the first record is the start, and the last record is the last iterate.
     """
 
     state: Any
@@ -262,24 +262,24 @@ class Result(Generic[Point]):
         Whether a stopping rule that means "solved" was met.
     status : Status
     message : str
-        The status as a sentence.
+        The explanation of the status.
     nit, nfev, njev, nhev : int or float
         Iterations and evaluations.
     time : float
         Seconds.
     multipliers : dict of str to ndarray, optional
-        Of the constraints of the problem, if the solver has them: ``"equalities"`` and ``"inequalities"``.
+        The multipliers of the constraints, if the solver computes them: ``"equalities"`` and ``"inequalities"``.
     history : dict of str to ndarray
         See :class:`Run`.
     component : int, optional
-        The connected component of `x`, where all components were searched.
+        The connected component of `x`, if all components were searched.
     reference : float, optional
         The gradient norm that relative tolerances refer to; a warm start keeps it.
     solver : str, optional
-        The name of the solver, or its class where it was given as an object.
+        The name of the solver, or its class if it was given as an object.
     complementarity : float, optional
-        With constraints, the largest ``min(−g, μ)`` of the inequalities that hold, see :class:`Measures`. It is no
-        violation: a success asks for both to be small.
+        With constraints, the largest ``min(−g, μ)`` of the inequalities that hold, see :class:`Measures`. It is not a
+        violation. A success requires that both are small.
     note : str
         Further sentences of `message`: about the point that is returned, and about other connected components.
     """
@@ -338,7 +338,7 @@ class BatchResult(Generic[Point]):
     Attributes
     ----------
     x : Point
-        With a leading axis of length B on every leaf.
+        The points, with a leading axis of length B on every array.
     fun, grad_norm, feasibility, reference : ndarray, shape (B,)
     success : ndarray of bool, shape (B,)
     status : tuple of Status
@@ -346,10 +346,10 @@ class BatchResult(Generic[Point]):
     nit, nfev : ndarray, shape (B,)
         Iterations and fused evaluations of every problem.
     time : float
-        Seconds, for all of them.
+        Seconds, for all problems together.
     history : dict of str to ndarray
-        Of the whole run: ``fun`` is the sum over the problems, ``grad_norm`` the largest, ``nfev`` the sum, ``active``
-        how many are not yet solved.
+        The history of the whole run: ``fun`` is the sum over the problems, ``grad_norm`` the maximum, ``nfev`` the sum
+        and ``active`` the number of problems that are not yet solved.
     """
 
     x: Point
@@ -425,7 +425,7 @@ class NotConverged(RuntimeError):
     Attributes
     ----------
     result : Result or BatchResult
-        What was reached.
+        The result of the run.
     """
 
     def __init__(self, result: Any) -> None:

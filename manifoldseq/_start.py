@@ -80,9 +80,9 @@ def _two_determinants(manifold: Manifold) -> bool:
 
 
 def searched(manifold: Manifold[Point], x: Point, component: int | None) -> str:
-    """Return a sentence about the components that a run has searched, an empty one where there is only one.
+    """Return a sentence about the searched components, or an empty string if the manifold has only one.
 
-    `component` is the number of that of `x` where all were searched, else None.
+    `component` is the number of the component of `x` if all were searched, else None.
     """
     n = manifold.components
     if n == 1:

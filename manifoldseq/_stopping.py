@@ -48,17 +48,17 @@ class RunSoFar:
     Parameters
     ----------
     recent : sequence of Measures
-        Of the last iterates, the current one last.
+        The measures of the last iterates; the current iterate is the last.
     nit : int, optional
-        Iterations; by default as many as lead from the first of `recent` to the last.
+        The number of iterations; by default the number from the first of `recent` to the last.
     time : float
-        Seconds since the start, those before a resume included.
+        Seconds since the start, including the time before a resume.
     evaluations : Evaluations, optional
-        Of the whole run; by default those of `recent`, added.
+        The evaluations of the whole run; by default the sum over `recent`.
     first : Measures, optional
-        Of the start; by default the first of `recent`.
+        The measures of the start; by default the first of `recent`.
     reference : float, optional
-        Gradient norm that relative tolerances refer to; by default that of `first`.
+        The gradient norm that relative tolerances refer to; by default the gradient norm of `first`.
     eps : float
         Machine epsilon of the point's dtype.
 
@@ -150,7 +150,7 @@ class Look(NamedTuple):
 class StoppingRule(ABC):
     """A condition on a run so far; rules combine with ``|`` (any) and ``&`` (all at the same iteration).
 
-    A function from a :class:`RunSoFar` to a Status, or None to go on, is a rule wherever one is asked for.
+    A function of a :class:`RunSoFar` that returns a Status, or None to continue, can be used as a rule.
 
     Examples
     --------
@@ -173,18 +173,18 @@ class StoppingRule(ABC):
         return False
 
     def solved_within(self, so_far: RunSoFar) -> tuple[float, float]:
-        """Return the decrease and the way to the minimizer that count as none, where the rule looks ahead."""
+        """Return the decrease and the distance to the minimizer that count as zero, if the rule looks ahead."""
         return 0.0, 0.0
 
     @abstractmethod
     def check(self, so_far: RunSoFar) -> Status | None:
-        """Return the status to end with, or None to go on."""
+        """Return the status to end with, or None to continue."""
 
     def may_end(self, many: RunSoFar) -> Any:
-        """Return for which problems of a batch :meth:`check` may give a status: True, or an array.
+        """Return for which problems of a batch :meth:`check` may return a status: True, or an array.
 
-        The numbers of the last measures, the evaluations and the reference are arrays with one entry per problem, NaN
-        where they are not known. A rule that says nothing here is asked for every problem.
+        The numbers of the last measures, the evaluations and the reference are arrays with one entry per problem, and
+        NaN where they are not known. A rule without this method is evaluated for every problem.
         """
         return True
 
@@ -215,7 +215,7 @@ class _FromFunction(StoppingRule):
         if status is not None and not isinstance(status, Status):
             raise TypeError(
                 f"the stopping rule {quoted(self.function)} returned {quoted(status)}: return an ms.Status to "
-                f"end, None to go on"
+                f"end, None to continue"
             )
         return status
 
@@ -231,7 +231,7 @@ def stopping_rule(stop: Stop) -> StoppingRule:
 
 @dataclass(frozen=True)
 class AnyOf(StoppingRule):
-    """Ends when one of its rules does; a status that means success goes before a limit.
+    """End the run when one of the rules does; a status that means success takes precedence over a limit.
 
     Examples
     --------
@@ -266,7 +266,7 @@ class AnyOf(StoppingRule):
 
 @dataclass(frozen=True)
 class AllOf(StoppingRule):
-    """Ends when all of its rules do at the same iteration; a success only if all are.
+    """End the run when all rules do at the same iteration, with success only if all of them mean success.
 
     Examples
     --------
@@ -325,43 +325,44 @@ def _infeasible(current: Measures, tol: float, eps: float) -> bool:
 
 @dataclass(frozen=True)
 class PredictedDecrease(StoppingRule):
-    """Stop when the predicted decrease of the objective is negligible: the default rule.
+    """Stop when the predicted further decrease of the objective is negligible: the default rule.
 
     With the Riemannian gradient g and the smallest positive curvature κ of the last ten steps, ``‖g‖²/2κ`` predicts the
-    decrease that is still ahead and ``‖g‖/κ`` the way to the minimizer. A run has converged when
+    further decrease and ``‖g‖/κ`` the distance to the minimizer. A run has converged when
 
         ``‖g‖²/2κ ≤ tol·|f|``  or  ``‖g‖/κ ≤ √tol/100·X``
 
     where X is the scale of the point: its norm, or 1 on manifolds that measure lengths in logarithms (of a product, the
-    smallest among its factors). Nothing depends on the start, and nothing changes when the objective is multiplied by a
-    number. The curvatures of the last two steps must be positive and agree within a factor of 100, and the last step
-    must have been short (``X/100``) or have changed the value little (``|f|/1000``); next to the boundary of an open
-    manifold the Euclidean gradient must not push the point inward. Before a run of ``minimize`` ends so, five products
-    with the Hessian or, where there are none, five more gradients look for negative curvature in a random direction and
-    measure the curvature ahead, ``‖g‖/‖H⁻¹g‖`` in the plane of g and Hg; it counts as one more κ and must be positive.
-    Conjugate gradients go on from there until curvature that was not seen cannot hide a decrease (at first any
-    curvature above rounding, then one 100,000 times smaller than all that was seen), for at most a third of the
-    evaluations so far, and 100. The decrease that they find counts too. Where they end before that, the run goes on.
+    smallest among its factors). The rule does not depend on the start, and it does not change if the objective is
+    multiplied by a number. The curvatures of the last two steps must be positive and agree within a factor of 100, and
+    the last step must have been short (``X/100``) or must have changed the value little (``|f|/1000``). Near the
+    boundary of an open manifold the negative Euclidean gradient must not point inward. Before a run of ``minimize``
+    ends by this rule, five products with the Hessian or, where there are none, five more gradients look for negative
+    curvature in a random direction and measure the curvature ahead, ``‖g‖/‖H⁻¹g‖`` in the plane of g and Hg; it counts
+    as one more κ and must be positive. Conjugate gradients continue until no unobserved curvature can hide a decrease
+    (at first any curvature above rounding, then any curvature 100,000 times smaller than the smallest observed one).
+    They use at most a third of the evaluations so far, and at most 100. The decrease that they find is included. If
+    they reach these limits first, the run continues.
 
     Parameters
     ----------
     tol : float
-        Of the decrease, relative to the objective; at least four units of rounding in double precision, and at least
-        1e-5 in single precision, where values that differ by less say nothing.
+        The tolerance of the decrease, relative to the objective. It is at least four units of rounding in double
+        precision, and at least 1e-5 in single precision, where smaller differences of values are not significant.
     step : float, optional
-        Of the way to the minimizer, relative to the point; a hundredth of √tol by default, 1e-7.
+        The tolerance of the distance to the minimizer, relative to the point. The default is a hundredth of √tol, 1e-7.
     feasibility : float
         Of a problem with constraints, the largest violation, and the largest complementarity of an inequality and its
         multiplier, that still count as solved.
 
     Notes
     -----
-    A gradient that is rounding of the Euclidean one counts as solved unless Lanczos steps find negative curvature.
-    Where the value has moved by no more than rounding in ten iterations, or the line search finds no decrease, the run
-    ends: with success (ROUNDING_LEVEL) if one of the two conditions holds with a hundred times the tolerance and the
-    curvature ahead is positive, otherwise as STALLED or NO_DECREASE. ``‖g‖²/2κ`` is half the squared Newton decrement
-    with the Hessian replaced by the flattest curvature seen. A minimum with f = 0 at x = 0 has no scale: there name an
-    absolute tolerance, ``GradientNorm(tol)``.
+    If the Riemannian gradient is at the rounding level of the Euclidean gradient, the problem counts as solved unless
+    Lanczos steps find negative curvature. If the value has changed by no more than rounding in ten iterations, or if
+    the line search finds no decrease, the run ends: with success (ROUNDING_LEVEL) if one of the two conditions holds
+    with a hundred times the tolerance and the curvature ahead is positive, otherwise as STALLED or NO_DECREASE.
+    ``‖g‖²/2κ`` is half the squared Newton decrement with the Hessian replaced by the smallest observed curvature. A
+    minimum with f = 0 at x = 0 has no scale: use an absolute tolerance, ``GradientNorm(tol)``.
 
     Examples
     --------
@@ -515,15 +516,16 @@ class GradientNorm(StoppingRule):
     ----------
     tol : float
     relative : bool
-        Compare with ``tol`` times the first gradient norm (or, for a warm start, that of the run it continues, if
-        larger). From a start far away that says little about the end: see :class:`PredictedDecrease`.
+        Compare with ``tol`` times the first gradient norm. For a warm start, the gradient norm of the previous run is
+        used if it is larger. If the start is far away, this norm says little about the accuracy of the result: see
+        :class:`PredictedDecrease`.
     feasibility : float
         Of a problem with constraints, the largest violation, and the largest complementarity of an inequality and its
         multiplier, that still count as solved.
 
     Notes
     -----
-    Also met at rounding level: ``100 * eps(dtype of the point) * norm of the Euclidean gradient``.
+    The rule is also met at the level of rounding: ``100 * eps(dtype of the point) * norm of the Euclidean gradient``.
     """
 
     tol: float
@@ -571,7 +573,7 @@ class MaxIterations(StoppingRule):
 
 @dataclass(frozen=True)
 class MaxEvaluations(StoppingRule):
-    """Stop after `n` evaluations of the objective (a fused call is one); an iteration once begun is completed."""
+    """Stop after `n` evaluations of the objective (a fused call counts once), at the end of an iteration."""
 
     n: float
 
@@ -588,7 +590,7 @@ class MaxEvaluations(StoppingRule):
 
 @dataclass(frozen=True)
 class MaxTime(StoppingRule):
-    """Stop after `seconds`; an iteration once begun is completed."""
+    """Stop after `seconds`, at the end of an iteration."""
 
     seconds: float
 
@@ -615,7 +617,7 @@ class CostChange(StoppingRule):
         _not_negative(self, "feasibility", self.feasibility)
 
     def check(self, so_far: RunSoFar) -> Status | None:
-        """Return COST_CHANGE when the objective has settled."""
+        """Return COST_CHANGE when the change of the objective is small enough."""
         current, previous = so_far.current, so_far.previous
         if previous is None or _infeasible(current, self.feasibility, so_far.eps):
             return None

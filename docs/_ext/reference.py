@@ -89,9 +89,9 @@ def _help(*texts: str | None) -> Iterator[str]:
 
 def catalogue() -> Iterator[str]:
     """Yield the page of what the core and the bundled plugins register."""
-    yield from _heading("What comes with it", "=")
-    yield "Every name on this page can be used in code and on the command line. Plugins add to it;"
-    yield "``manifoldseq list`` lists what your installation has.\n"
+    yield from _heading("Built-in models, solvers and data sets", "=")
+    yield "Every name on this page can be used in code and on the command line. Other plugins add names:"
+    yield "``manifoldseq list`` lists all names of your installation.\n"
     bundled = {plugin.name for plugin in ms.hooks.plugins() if plugin.package in PACKAGES}
     for kind in KINDS:
         records = [(p.name, record) for p, record in ms.hooks.records(kind) if p.name in {"manifoldseq", *bundled}]

@@ -2,9 +2,9 @@
 Learned weights of a Procrustes problem
 =======================================
 
-Thirty points are measured in two frames, and a third of the measurements is bad. The weights of the points are learned
-by gradient descent through the solution of the weighted Procrustes problem: its derivative is that of the optimality
-condition on the rotations.
+Thirty points are measured in two frames, and a third of the measurements are outliers. The weights of the points are
+learned by gradient descent through the solution of the weighted Procrustes problem. The derivative of the solution
+follows from its optimality condition on the rotations.
 """
 
 import jax
@@ -19,9 +19,9 @@ rng = np.random.default_rng(1)
 rotations = ms.manifolds.SpecialOrthogonal(3)
 truth = rotations.random_point(rng)
 points = rng.standard_normal((30, 3))
-bad = np.arange(30) < 10
+outliers = np.arange(30) < 10
 measured = points @ truth.T + 0.02 * rng.standard_normal((30, 3))
-measured[bad] += rng.standard_normal((10, 3))
+measured[outliers] += rng.standard_normal((10, 3))
 exact = rng.standard_normal((6, 3))
 
 
@@ -49,8 +49,8 @@ with jax.enable_x64(True):
 fig, (left, right) = plt.subplots(1, 2, figsize=(9, 3.5), layout="constrained")
 left.semilogy(errors)
 left.set(xlabel="outer iteration", ylabel="error on the exact points")
-right.bar(np.arange(30)[bad], weights[bad], label="bad measurements")
-right.bar(np.arange(30)[~bad], weights[~bad], label="good measurements")
+right.bar(np.arange(30)[outliers], weights[outliers], label="outliers")
+right.bar(np.arange(30)[~outliers], weights[~outliers], label="other measurements")
 right.set(xlabel="point", ylabel="weight")
 right.legend()
 plt.show()

@@ -28,7 +28,7 @@ for name, mean in means.items():
     print(f"{name}: determinant {np.linalg.det(mean):.2f}")
 
 circle = np.stack([np.cos(t := np.linspace(0, 2 * np.pi, 100)), np.sin(t)])
-fig, axes = plt.subplots(1, 4, figsize=(9, 2.6), sharex=True, sharey=True, layout="constrained")
+fig, axes = plt.subplots(1, 4, figsize=(9, 3.2), sharex=True, sharey=True, layout="constrained")
 for ax, (name, mean) in zip(axes, means.items(), strict=True):
     for covariance in covariances:
         ax.plot(*np.linalg.cholesky(covariance) @ circle, color="0.7", linewidth=0.7)

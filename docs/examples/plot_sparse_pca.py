@@ -48,6 +48,6 @@ for ax, penalty in zip(axes, (0.0, 2.0), strict=False):
 axes[0].set_ylabel("loading")
 axes[2].plot(penalties, counts, "o-", label="loadings that are not zero")
 axes[2].plot(penalties, variances, "s-", label="explained variance")
-axes[2].set(xlabel="penalty", ylabel="share", ylim=(0, 1.05))
-axes[2].legend(fontsize="small")
+axes[2].set(xlabel="penalty", ylabel="share", ylim=(0, 1.25))
+axes[2].legend(fontsize="small", loc="upper center")
 plt.show()

@@ -52,8 +52,8 @@ def minimize_batch(
 ) -> BatchResult[Point]:
     """Minimize many independent objectives over one manifold together.
 
-    Every problem has its own step sizes and stopping test, and solved problems leave the computation. This is faster
-    than a loop where the problems are small: linear algebra over a leading axis costs a fraction of a Python loop.
+    Every problem has its own step sizes and stopping test, and solved problems leave the computation. For small
+    problems this is faster than a loop, because linear algebra over a leading axis costs a fraction of a Python loop.
 
     Parameters
     ----------
@@ -62,42 +62,44 @@ def minimize_batch(
         :func:`manifoldseq.objective`; or one problem per row, all over equal manifolds, evaluated one by one by the
         executor of the context; or one problem without ``batched``, minimized from many starts.
     x0 : point, BatchResult, str or None
-        Starts, with a leading axis of length B on every leaf; the result of another run; the name of an initializer;
-        or None: the first initializer of every problem, else random points. Every problem stays in the connected
-        component of its start: of O(n) give starts with both determinants.
+        Starts, with a leading axis of length B on every array; the result of another run; or the name of an
+        initializer. With None, every problem starts from its first initializer or, if it has none, from a random point.
+        Every problem stays in the connected component of its start: for O(n), give starts with both determinants.
     n_problems : int, optional
-        B, where neither `x0` nor `problem` says it.
+        The number B, if it does not follow from `x0` and `problem`.
     solver : {"bb", "cg", "gd", "lbfgs"} or Solver
-        As in :func:`manifoldseq.minimize`: every problem takes the same steps as alone. ``"lbfgs"`` needs
-        fewer evaluations than ``"bb"``, and more arithmetic between them. A :class:`manifoldseq.solvers.LineSearch` of
-        your own does, and so do the compiled solvers of `manifoldseq-jax`, such as ``"jax:lbfgs"``, for problems with
-        one cost function whose data are ``args`` of :func:`manifoldseq.objective`: they run all problems in blocks of
-        one compiled call; with observers or checkpoints in groups of 500, between which these are asked.
+        As in :func:`manifoldseq.minimize`: every problem takes the same steps as alone. ``"lbfgs"`` needs fewer
+        evaluations than ``"bb"``, and more arithmetic between evaluations. Your own
+        :class:`manifoldseq.solvers.LineSearch` can be used, and so can the compiled solvers of `manifoldseq-jax`, such
+        as ``"jax:lbfgs"``, for problems with one cost function whose data are ``args`` of
+        :func:`manifoldseq.objective`. Compiled solvers run all problems in blocks, with one compiled call per block.
+        With observers or checkpoints they run groups of 500 problems and call the observers after each group.
     options : mapping, optional
         Of the solver.
     stop, tol, max_iter
-        As in :func:`manifoldseq.minimize`; tested for every problem separately, with the time of the whole run.
+        As in :func:`manifoldseq.minimize`. Rules are evaluated for every problem separately, with the time of the whole
+        run.
     project : bool
         Start from the nearest points of the manifold; otherwise a start off the manifold raises ValueError.
     callback, observers, checkpoint, resume
-        As in :func:`manifoldseq.minimize`; the point of an event holds the best one so far of every problem.
+        As in :func:`manifoldseq.minimize`; the point of an event holds the best point so far of every problem.
     seed : int or numpy.random.Generator, optional
-        For initializers and random starts: one child generator per problem.
+        The seed of initializers and random starts. Every problem has its own child generator.
     raise_on_failure : bool
-        Raise :class:`NotConverged` unless all are solved.
+        Raise :class:`NotConverged` unless all problems are solved.
 
     Returns
     -------
     BatchResult
-        A problem that ends with success has spent two more evaluations, to compare the objective with what its gradient
-        claims along a random tangent vector; a contradiction ends with NO_DECREASE.
+        Before a problem ends with success, two more evaluations compare the objective with its gradient along a random
+        tangent vector. If they contradict each other, the problem ends with NO_DECREASE.
 
     Raises
     ------
     ValueError
-        For starts of the wrong shape or off the manifold, or manifolds that differ.
+        If starts have the wrong shape or are off the manifold, or if the manifolds differ.
     NotConverged
-        If asked for.
+        If `raise_on_failure` is True and a problem is not solved.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""The command line: one command per file. Its packages, click and others, are those of the extra ``[cli]``."""
+"""The command line: one command per file. It needs the extra ``[cli]`` (click and other packages)."""
 
 import sys
 from collections.abc import Sequence
@@ -19,8 +19,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     Returns
     -------
     int
-        The exit status: 0, 1 for a failure or no solution, 2 for bad input or without the extra ``[cli]``, 3 for a
-        check in part, 130 interrupted.
+        The exit status: 0 for success, 1 for a failure or an unsolved problem, 2 for bad input or if the extra
+        ``[cli]`` is missing, 3 for a partial check, 130 after an interruption.
     """
     if message := missing_of_cli():
         print(f"Error: {message}", file=sys.stderr)

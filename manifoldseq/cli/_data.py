@@ -49,22 +49,22 @@ _BY_ROW = ("samples", "views")
 
 @dataclass(frozen=True)
 class Loaded:
-    """DATA as an estimator takes it.
+    """DATA in the form that an estimator accepts.
 
     Parameters
     ----------
     kind : {"sequences", "samples", "views", "bags"}
-        What the estimator takes, as in its record.
+        The kind of input of the estimator, as in its record.
     parts : tuple of SequenceData
-        Of each view, with the same members in the same order; one where there are no views.
+        The data of each view, with the same members in the same order; a single entry without views.
     memory : dict
-        Which columns of which file they are, see `remembered`.
+        Their columns and files, see `remembered`.
     remarks : tuple of str
-        What is to be said about them: clocks, and how members were paired.
+        Remarks about time columns and the pairing of members.
     sources : tuple of str
-        The files, folders or data sets, as they were named.
+        The names of the files, folders or data sets, as given.
     options : mapping
-        Of the reader, as given.
+        Options of the reader, as given.
     """
 
     kind: str
@@ -76,12 +76,12 @@ class Loaded:
 
     @property
     def data(self) -> SequenceData:
-        """Ids, labels and lengths, which all views have in common."""
+        """Ids, labels and lengths, which are common to all views."""
         return self.parts[0]
 
     @property
     def names(self) -> list[list[str]] | None:
-        """The names of the columns of each view, None if one has none."""
+        """The column names of each view, or None if a view has no names."""
         if any(part.channel_names is None for part in self.parts):
             return None
         return [list(part.channel_names or ()) for part in self.parts]
@@ -121,28 +121,28 @@ def load_data(
     run: tuple[str, Mapping[str, Any]] | None = None,
     advice: Callable[[], str] | None = None,
 ) -> Loaded:
-    """Read what is named, with options of the reader, as an estimator or model takes it.
+    """Read data with options of the reader, in the form that an estimator or model accepts.
 
     Parameters
     ----------
     sources : sequence of str
-        Files or folders if there are any of that name, else data sets; several are a view each.
+        Names of files or folders, or else of data sets. Several sources are one view each.
     options : mapping
     kind : {"sequences", "samples", "views", "bags"}
     name : str
-        Of the estimator or model, for messages.
+        Name of the estimator or model, for messages.
     views : str, optional
         ``--views``.
     run : (str, mapping), optional
-        A run directory and the `Loaded.memory` of its fit: the same columns are taken.
+        A run directory and the `Loaded.memory` of its fit: the same columns are used.
     advice : callable, optional
-        Returns the end of the error message about a missing value. None: missing values are accepted.
+        A function that returns the end of the error message about a missing value. None: missing values are accepted.
 
     Raises
     ------
     BadInput
-        If a name is neither of both, or cannot be read; if a sequence is empty, has an infinite value, or one that is
-        missing where missing values are not accepted; if columns or members of views do not fit together.
+        If a name is unknown or cannot be read, if a sequence is empty or has an infinite value, if a value is missing
+        and missing values are not accepted, or if columns or members of views do not match.
     """
     _check_number(name, kind, sources, views)
     names = partial(named_columns, views, run and run[1], len(sources))
@@ -308,7 +308,7 @@ def _with_absent(
 
 
 def takes_missing(model: Any, *, fitted: bool = False) -> bool:
-    """Return whether an estimator takes missing values: as it is set, or, if `fitted`, in what it is asked."""
+    """Return whether an estimator accepts missing values, with its current settings or, if `fitted`, in its methods."""
     from sklearn.utils import get_tags
 
     settings = _missing(model)
@@ -393,7 +393,7 @@ def _finite(x: np.ndarray) -> bool:
 
 
 def advice_on_missing(name: str, kind: str) -> str:
-    """Return what to type so that missing values are taken: an option of this estimator, of the reader, of others."""
+    """Return advice about missing values: options of this estimator, of the reader, or other estimators."""
     takers: dict[str, str] = {}
     for taker, record in named("estimators"):
         with suppress(Exception):  # of a plugin that is broken, or of an extra that is not there
@@ -416,7 +416,7 @@ def load_labels(path: Path, loaded: Loaded) -> np.ndarray:
     Raises
     ------
     BadInput
-        If the file cannot be read, there are too many or too few labels, or lines hold names that do not fit.
+        If the file cannot be read, if the number of labels is wrong, or if lines contain unknown names.
     """
     try:
         labels = load_array(path) if path.suffix == ".npy" else np.array(read_bytes(path).decode().splitlines())

@@ -40,7 +40,8 @@ Examples:
 
 \b
 Exit status: 0 success; 1 failure or not solved; 2 bad input;
-3 checked in part; 130 interrupted. A fitted model is saved, with a message.
+3 checked in part; 130 interrupted. If a step after the fit fails or is
+interrupted, the fitted model is kept, and the message says so.
 
 --plugin FILE.py, before or after the name of a command, runs a Python file and loads its records like those of an
 installed plugin. Wherever a name is expected, FILE.py:NAME is the record or the object of this name in the file.

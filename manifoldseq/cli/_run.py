@@ -92,7 +92,7 @@ _RESUME = "write it by the same command with --resume and -o"
 
 
 class RunDirectory:
-    """Writes the files of one run; `run.json` says at every moment how far it is."""
+    """Writes the files of one run; `run.json` always contains its current state."""
 
     def __init__(
         self, path: Path, about: Mapping[str, Any], settings: Mapping[str, Any], *, kept: bool = False
@@ -111,7 +111,7 @@ class RunDirectory:
     def writing(self) -> Iterator[None]:
         """Make and lock the directory, write `run.json` and `run.toml`, and record how the block ends.
 
-        Bad input leaves everything as it was; Ctrl-C is recorded as ``interrupted``, any other exception as ``failed``.
+        Bad input changes no files. Ctrl-C is recorded as ``interrupted``, and any other exception as ``failed``.
         Results that `keep` saved remain if a later step fails, and the error message says so.
         """
         made = next((path for path in reversed([self.path, *self.path.parents]) if not path.exists()), None)
@@ -154,7 +154,7 @@ class RunDirectory:
         return Checkpoint(self.path / _CHECKPOINT, every_seconds, fingerprint)
 
     def has_checkpoint(self) -> bool:
-        """Return whether something was computed that can be continued."""
+        """Return whether there is a checkpoint to continue from."""
         return _has_checkpoint(self.path)
 
     def done(self, **more: Any) -> None:
@@ -163,9 +163,9 @@ class RunDirectory:
         shutil.rmtree(self.path / _CHECKPOINT, ignore_errors=True)
 
     def keep(self, model: Any, metrics: Mapping[str, float]) -> None:
-        """Save what was computed, durably, before anything is reported about it; remove what an earlier run reported.
+        """Save the result durably before its report is written, and remove the report of an earlier run.
 
-        Metrics that are not computed again from it, such as seconds, are kept for a report that is written later.
+        Metrics that cannot be computed from the result, such as seconds, are saved for a later report.
         """
         with interrupts_held_back():
             save_model(model, self.path)
@@ -174,7 +174,7 @@ class RunDirectory:
         self._clear(_REPORTS)
 
     def kept_metrics(self) -> dict[str, float]:
-        """Return the metrics that were kept with the model."""
+        """Return the metrics that were saved with the model."""
         return dict(self._metrics)
 
     def _what_is_kept(self) -> str:
@@ -234,20 +234,20 @@ class RunDirectory:
 
 
 def choose_directory(output: Path | None, name: str, resume: bool) -> Path:
-    """Return where a run is to be written, or the one that is to be resumed.
+    """Return the directory of a new run, or of the run to resume.
 
     Parameters
     ----------
     output : Path or None
-        None: the first free of ``runs/NAME``, ``runs/NAME-2``, …
+        The given directory. None: the first unused name of ``runs/NAME``, ``runs/NAME-2``, …
     name : str
     resume : bool
-        Take a directory with a checkpoint.
+        Accept a directory with a checkpoint.
 
     Raises
     ------
     BadInput
-        If `output` is a finished or resumable run that is not to be resumed, or something that is not a run at all.
+        If `output` is not a run directory, or is a finished or resumable run and `resume` is False.
     """
     if output is None:
         if resume:
@@ -269,12 +269,12 @@ def choose_directory(output: Path | None, name: str, resume: bool) -> Path:
 
 
 def already_done(directory: Path, fingerprint: str) -> bool:
-    """Return whether this run is there and finished.
+    """Return whether this run exists and is finished.
 
     Raises
     ------
     BadInput
-        If a finished run of other data or settings is there.
+        If the directory contains a finished run of other data or settings.
     """
     document = run_of(directory)
     if document.get("state") != "done":
@@ -295,12 +295,12 @@ def lacks_quality(directory: Path) -> bool:
 
 
 def model_kept(directory: Path, fingerprint: str) -> bool:
-    """Return whether this run has its model already, and only its report is missing.
+    """Return whether the model of this run exists and only its report is missing.
 
     Raises
     ------
     BadInput
-        If the model of other data or settings is there.
+        If the directory contains a model of other data or settings.
     """
     if not _has_model(directory):
         return False

@@ -29,7 +29,7 @@ def parse_pairs(pairs: Iterable[str], option: str = "--set") -> dict[str, Any]:
 
 
 def merged(config: Mapping[str, Any], pairs: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the settings of a file with those of the shell over them; a new object takes none of the old one's."""
+    """Return the settings of a file, overridden by the shell; a new object inherits no settings of the old one."""
     kept = {name: value for name, value in config.items() if name.partition(".")[0] not in pairs}
     return {**kept, **pairs}
 
@@ -65,22 +65,22 @@ def known_settings(owner: Callable[..., Any], current: Mapping[str, Any]) -> dic
 def with_settings(
     what: str, owner: Callable[..., Any], current: Mapping[str, Any], chosen: Mapping[str, Any]
 ) -> dict[str, Any]:
-    """Return parameters for a function or estimator, with the objects that ``name.setting`` sets.
+    """Return the parameters of a function or estimator, in which settings ``name.setting`` are applied to the objects.
 
     Parameters
     ----------
     what : str
-        What messages call it, such as ``"estimator 'lds-kmeans'"``.
+        Its name in messages, such as ``"estimator 'lds-kmeans'"``.
     owner : callable
         The function or class.
     current : mapping of str to object
-        Its parameters as they are by default.
+        Its default parameters.
     chosen : mapping of str to object
 
     Raises
     ------
     BadInput
-        For a name that it does not have.
+        If a name is unknown.
     """
     chosen, made = with_names(chosen, current), dict[str, Any]()
     for depth in sorted({name.count(".") for name in chosen}):  # an object first, then what it has
@@ -95,7 +95,7 @@ def with_settings(
 
 
 def written(params: Mapping[str, Any]) -> dict[str, Any]:
-    """Return parameters as settings from which `with_settings` makes them again."""
+    """Return parameters as settings; `with_settings` is the inverse."""
     return {_dotted(path): value for path, value in plain_settings(params).items()}
 
 
@@ -126,13 +126,13 @@ def read_config(path: Path | None, known: Mapping[str, type | tuple[type, ...]])
     path : Path or None
         None gives nothing.
     known : mapping of str to type
-        The keys that the command takes, with the types of their values; a list holds strings.
+        The keys that the command accepts, with the types of their values. Lists contain strings.
 
     Returns
     -------
     dict
-        ``"set"`` and ``"read"`` are always there; what the list ``none`` names is None in ``"set"``, or with ``read.``
-        before it in ``"read"``. The plugin files that it names are loaded.
+        The settings; ``"set"`` and ``"read"`` always exist. Names in the list ``none`` are None in ``"set"`` or, with
+        the prefix ``read.``, in ``"read"``. The named plugin files are loaded.
     """
     if path is None:
         return {"set": {}, "read": {}}

@@ -20,14 +20,14 @@ _SHOWN = 8
 
 @dataclass(frozen=True)
 class Columns:
-    """The columns of a view: their numbers in one of the files, and their names if the file has any."""
+    """The columns of a view: their numbers in one of the files, and their names if they have names."""
 
     file: int
     numbers: tuple[int, ...]
     names: tuple[str, ...] | None
 
     def of(self, data: SequenceData) -> SequenceData:
-        """Return data of these columns alone, each array in one piece."""
+        """Return the data of these columns as contiguous arrays."""
         if self.numbers == tuple(range(data.sequences[0].shape[1])):
             return data
         chosen = [np.ascontiguousarray(x[:, self.numbers]) for x in data.sequences]
@@ -40,12 +40,12 @@ def all_columns(file: int, data: SequenceData) -> Columns:
 
 
 def chosen_columns(text: str, sources: Sequence[str], files: Sequence[SequenceData]) -> list[Columns]:
-    """Return the columns that ``--views`` names: views of the one file, or columns of each of several.
+    """Return the columns that ``--views`` assigns to views, in one file or in several files.
 
     Raises
     ------
     BadInput
-        If the text names a column that is not there, one in two views, or counts that do not add up.
+        If a column does not exist or occurs in two views, or if counts do not add up to the number of columns.
     """
     widths = [data.sequences[0].shape[1] for data in files]
     if _COUNTS.match(text):
@@ -88,7 +88,7 @@ def chosen_columns(text: str, sources: Sequence[str], files: Sequence[SequenceDa
 
 
 def example(data: SequenceData) -> str:
-    """Return what could be typed to cut these columns into two views."""
+    """Return an example of ``--views`` that divides these columns into two views."""
     width = data.sequences[0].shape[1]
     names = data.channel_names
     if names is None:
@@ -137,9 +137,9 @@ def _numbers(text: str, items: list[str], source: str, data: SequenceData) -> tu
 def named_columns(
     text: str | None, memory: Mapping[str, Any] | None, n_files: int, file: int, header: Sequence[str]
 ) -> list[str]:
-    """Return what ``--views``, or else a run, asks of a file by name; nothing if it does not go by names.
+    """Return the column names of a file that ``--views``, or else a run, requires; none without names.
 
-    Its other columns need not be read.
+    Other columns need not be read.
     """
     if text is None:
         wanted: set[str] = set()
@@ -165,7 +165,7 @@ def _has(data: SequenceData) -> str:
 
 
 def shown(names: Sequence[str]) -> str:
-    """Return names as one text, the last of many left out."""
+    """Return names as one text, abbreviated if there are many."""
     rest = len(names) - _SHOWN
     return ", ".join(names) if rest <= 1 else f"{', '.join(names[:_SHOWN])} and {rest} more"
 
@@ -189,26 +189,27 @@ def _and(numbers: Sequence[int]) -> str:
 def paired(
     sources: Sequence[str], parts: Sequence[SequenceData], *, by_row: bool, advice: Callable[[], str] | None
 ) -> tuple[list[SequenceData], str]:
-    """Return the views of the same members in the same order, and how they were paired.
+    """Return the views with the same members in the same order, and a description of the pairing.
 
-    By their ids where every file has some: in the order of the first file, then what only others have. Else in the
-    order of the files, which must have as many.
+    If every file has ids, members are paired by id: first in the order of the first file, then members that occur only
+    in other files. Otherwise members are paired in order, and all files must have the same number of members.
 
     Parameters
     ----------
     sources : sequence of str
-        What messages call the files.
+        Names of the files in messages.
     parts : sequence of SequenceData
-        One per view.
+        The data of each view.
     by_row : bool
-        Members are rows, else sequences; those of one id are paired in their order.
+        Whether members are rows, not sequences. Rows with the same id are paired in order.
     advice : callable or None
-        Returns the end of the error message about missing values. None: a member that a file lacks is filled with NaN.
+        A function that returns the end of the error message about missing values. None: members that are missing in a
+        file are filled with NaN.
 
     Raises
     ------
     BadInput
-        If members are left over, or have different lengths or labels.
+        If members cannot be paired, or if their lengths or labels differ.
     """
     if not any(part.numbered for part in parts):
         if by_row:
@@ -354,7 +355,7 @@ def _labels(sources: Sequence[str], parts: Sequence[SequenceData], ids: Sequence
 
 
 def remembered(files: Sequence[SequenceData], views: Sequence[Columns]) -> dict[str, Any]:
-    """Return for JSON which columns of which file the views were."""
+    """Return the columns and files of the views in a form for JSON."""
     return {
         "widths": [data.sequences[0].shape[1] for data in files],
         "views": [
@@ -379,14 +380,14 @@ def _spelt_out(text: str) -> tuple[int, ...]:
 def same_columns(
     memory: Mapping[str, Any], run: str, sources: Sequence[str], files: Sequence[SequenceData], *, missing: bool
 ) -> list[Columns | None]:
-    """Return the columns of other files that the views of a run are; None for a view that is in no file.
+    """Return the columns of new files that correspond to the views of a run; None for a view that no file contains.
 
-    Columns with names are found by them, others by their place.
+    Columns are matched by name, or by position if they have no names.
 
     Raises
     ------
     BadInput
-        If a column is not there, or the number of files is another.
+        If a column is missing, or if the number of files differs.
     """
     views = [
         Columns(view["file"], _spelt_out(view["columns"]), tuple(view["names"]) if "names" in view else None)
@@ -446,7 +447,7 @@ def _check_swapped(
 
 
 def by_place(memory: Mapping[str, Any], columns: Sequence[Columns | None]) -> str:
-    """Return a line on columns that have other names than those of the fit, or names on one side only."""
+    """Return a line about columns that are matched by position although names exist in the fit or in the file."""
     for v, (view, one) in enumerate(zip(memory["views"], columns, strict=False)):
         names = tuple(view["names"]) if "names" in view else None
         if one is not None and one.names != names:

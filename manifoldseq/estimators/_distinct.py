@@ -16,10 +16,9 @@ _SAME = 1e-14
 
 
 def distinct_rows(rows: Any, weight: Any) -> tuple[Any, Any]:
-    """Return equal rows as one, with the sum of their weights, in an order that is not that of the rows.
+    """Merge equal rows and add their weights; the result does not depend on the order of the rows.
 
-    What is drawn from them depends neither on the order of the rows nor on whether a row has weight two or is there
-    twice.
+    Random draws from them depend neither on the order of the rows nor on whether a row has weight two or occurs twice.
 
     Parameters
     ----------
@@ -53,7 +52,7 @@ def count_distinct(blocks: Iterable[Any], most: int) -> int:
     Parameters
     ----------
     blocks : iterable of array-like or sparse matrix of shape (b, d)
-        Blocks of rows; those behind the one with the last row that is needed are not asked for.
+        Blocks of rows. Blocks after the last row that is needed are not read.
     most : int
 
     Examples

@@ -30,12 +30,12 @@ class _Held:
 
 
 class ObjectParameters:
-    """Give an estimator parameters that are objects: ``set_params(kernel__n_steps=2)`` sets those of the object.
+    """Support object parameters of estimators: ``set_params(kernel__n_steps=2)`` sets a parameter of the object.
 
     Put it before `sklearn.base.BaseEstimator`. An object is an estimator (its settings are ``get_params``) or a
-    dataclass; the name of a registered kernel or solver in a parameter called ``kernel`` or ``solver``; and, for None,
-    what the class in the annotation of the parameter makes by default. The object itself stays as it is: a copy with
-    the new settings takes its place.
+    dataclass. The name of a registered kernel or solver in a parameter called ``kernel`` or ``solver`` is resolved.
+    None stands for a default instance of the class in the annotation of the parameter. The object itself is not
+    changed: it is replaced by a copy with the new settings.
 
     Examples
     --------
@@ -49,7 +49,7 @@ class ObjectParameters:
     """
 
     def set_params(self, **params: Any) -> Self:
-        """Set parameters, those of objects in them as ``parameter__setting``."""
+        """Set parameters; the parameters of objects are given as ``parameter__setting``."""
         current = self.get_params(deep=False)  # type: ignore[attr-defined]
         return super().set_params(**with_objects(type(self), current, params))  # type: ignore[misc]
 

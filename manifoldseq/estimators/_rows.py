@@ -25,12 +25,12 @@ def validate_rows(
     reset : bool
         True in `fit`, False in `predict` and `transform`.
     finite : bool
-        Raise ValueError for NaN and infinity, and convert what is neither float64 nor float32 to float64. False leaves
-        the dtype, and does not read the data, which may be a `numpy.memmap`.
+        Raise ValueError for NaN and infinity, and convert other dtypes than float64 and float32 to float64. False keeps
+        the dtype and does not read the data, which may be a `numpy.memmap`.
     least : int
         The least number of rows.
     sparse : bool
-        Take sparse matrices too, and return them as rows in compressed form, their indices in order and none twice.
+        Accept sparse matrices too, and return them in compressed row format with sorted, unique indices.
 
     Returns
     -------
@@ -90,7 +90,7 @@ def _check_finite(rows: Any) -> None:
 def row_blocks(n_rows: int, size: int = 8192) -> Iterator[slice]:
     """Yield slices of `size` consecutive rows, the last of which may be shorter.
 
-    Sums over the same blocks in the same order are bit-identical, whoever computes the blocks.
+    Sums over the same blocks in the same order are bit-identical, in whichever process the blocks are computed.
 
     Examples
     --------

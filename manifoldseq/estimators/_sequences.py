@@ -26,11 +26,11 @@ def check_sequences(
     min_length : int
         The least number of time steps that is accepted.
     name : str
-        What messages call the whole input.
+        The name of the input in messages.
     needed_by : str
-        The setting that asks for `min_length`, for the message, such as ``"n_states=5"``.
+        The setting that requires `min_length`, for the message, such as ``"n_states=5"``.
     or_nan : str
-        What else may be done about NaN, for the message, such as ``"set missing='smooth'"``.
+        Another remedy for NaN, for the message, such as ``"set missing='smooth'"``.
 
     Returns
     -------
@@ -111,7 +111,7 @@ def validate_sequences(
 def channel_statistics(sequences: Sequence[Float]) -> Float:
     """Describe each sequence by the means and standard deviations of its channels, without any dynamics.
 
-    A baseline: what a clustering or a classifier reaches on these features needs no model of time.
+    This is a baseline: the accuracy of a clustering or classifier on these features needs no model of time.
 
     Parameters
     ----------

@@ -36,36 +36,37 @@ def fit_starts(
 ) -> R:
     """Return the best of several starts of an estimator.
 
-    The starts are computed by the executor of the context, or by as many threads as the parameter `n_jobs` says; what
-    they find does not depend on it. Ctrl-C ends all of them, and the best one so far is returned.
+    The starts are computed by the executor of the context, or by `n_jobs` threads. The results do not depend on the
+    executor. Ctrl-C ends all starts, and the best result so far is returned.
 
     Parameters
     ----------
     estimator : estimator
-        Of its parameters, those that it has are used: `n_init`; `random_state`, from which the generators of the starts
-        are spawned; `n_jobs`, None or 1 or more threads, -1 for one per core; `verbose`, 1 to log the end of every
-        start and 2 to log every iteration, to the logger ``"manifoldseq"`` of the process that computes it, or to
-        standard error where logging is not set up.
+        The following parameters are used if the estimator has them: `n_init`; `random_state`, from which the generators
+        of the starts are spawned; `n_jobs`, None or 1 or more threads, -1 for one per core; `verbose`, 1 to log the end
+        of every start and 2 to log every iteration, to the logger ``"manifoldseq"`` of the process that computes it, or
+        to standard error where logging is not set up.
     run : callable
-        ``run(number, rng, **loop) -> Run or Result``: one start, its number and generator. It hands `loop`, that is
-        `observers`, `checkpoint` and `resume`, to :func:`manifoldseq.iterate` or :func:`manifoldseq.minimize`.
+        ``run(number, rng, **loop) -> Run or Result`` computes one start with its number and generator. It passes
+        `loop`, that is `observers`, `checkpoint` and `resume`, to :func:`manifoldseq.iterate` or
+        :func:`manifoldseq.minimize`.
     *data
-        What a state depends on besides the parameters: with them the `fingerprint` of checkpoints.
+        The data that a state depends on. With the parameters, they determine the `fingerprint` of checkpoints.
     n_starts : int, optional
-        In place of `n_init`: 1 where the parameters leave nothing to chance.
+        The number of starts in place of `n_init`: 1 if the parameters determine the result.
     observers, checkpoint, resume
         As in :func:`manifoldseq.iterate`. Each start has its own folder in the checkpoint.
 
     Returns
     -------
     Run or Result
-        With the least objective among those that stayed finite, the first of equals. Its status is INTERRUPTED if
-        Ctrl-C ended any start, or kept one from running.
+        The start with the smallest finite objective; among equal ones, the first. Its status is INTERRUPTED if Ctrl-C
+        ended a start or prevented it.
 
     Raises
     ------
     KeyboardInterrupt
-        By Ctrl-C before any start had an iterate.
+        If Ctrl-C is pressed before any start has an iterate.
 
     Examples
     --------

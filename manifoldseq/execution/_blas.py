@@ -100,9 +100,9 @@ def one_blas_thread() -> _OneThread:
     """Limit BLAS to one thread inside the block, in the whole process.
 
     Two BLAS threads on small matrices can be a hundred times slower than one. Nested and concurrent blocks are counted:
-    the first sets the limit, the last to end restores it, so nesting costs next to nothing. A number that
-    ``threadpoolctl.threadpool_limits`` sets inside the block holds, in nested blocks too; one that is still set when
-    the block ends stays.
+    the first block sets the limit and the last one to end restores it, so that nesting is cheap. A limit that
+    ``threadpoolctl.threadpool_limits`` sets inside the block is respected, also in nested blocks. If it is still set at
+    the end of the block, it is kept.
 
     Examples
     --------

@@ -16,7 +16,7 @@ BLOCK_BYTES = 1 << 26
 
 
 class RowBlocks:
-    """Arrays with the same rows, cut into blocks; what is added over them does not depend on the executor.
+    """Arrays with the same rows, cut into blocks. Sums over the blocks do not depend on the executor.
 
     Parameters
     ----------
@@ -37,7 +37,8 @@ class RowBlocks:
         Parameters
         ----------
         *arrays : ndarray, memory map, sparse matrix or None
-            With the same number of rows. A memory map travels as its file and is opened where its block is computed on.
+            Arrays with the same number of rows. A memory map is sent as the name of its file and is opened in the
+            process that computes its block.
         """
         first, known = arrays[0], [array for array in arrays if array is not None]
         N, count = first.shape[0], 1

@@ -103,17 +103,17 @@ def current() -> Executor:
 
 
 class Shards(Generic[S]):
-    """Objects that recipes load, each loaded once by the executor of the context and kept there.
+    """Objects that recipes load. The executor of the context loads each object once and keeps it.
 
-    In this process (serial, threads) all of them are kept as long as this record is. On a cluster each stays on one
-    worker until this record is dropped or the block ``using("dask", …)`` ends; only arguments and results travel.
-    Should the worker die, another one follows the recipe again. Pickled, this record is its recipes.
+    In this process (serial, threads) all objects are kept as long as this record exists. On a cluster each object stays
+    on one worker until this record is deleted or the block ``using("dask", …)`` ends; only arguments and results are
+    sent. If the worker dies, another worker runs the recipe again. Pickling stores only the recipes.
 
     Parameters
     ----------
     recipes : sequence of callables
-        ``recipe() -> shard``, small to pickle and the same at every call: ``functools.partial(np.load, path)``, not the
-        data themselves.
+        ``recipe() -> shard``, with a small pickle and the same return value at every call: ``functools.partial(np.load,
+        path)``, not the data themselves.
 
     Examples
     --------
@@ -158,7 +158,7 @@ class Shards(Generic[S]):
     def map(self, function: Callable[[S, T], R], tasks: Iterable[tuple[int, T]]) -> list[R]:
         """Return ``[function(shard, argument)]`` for tasks ``(number of the shard, argument)``, in their order.
 
-        Each runs with one BLAS thread, on every executor.
+        Each call runs with one BLAS thread, on every executor.
         """
         return current().map_shards(self, function, list(tasks))
 
@@ -166,8 +166,8 @@ class Shards(Generic[S]):
 def map_ordered(function: Callable[[T], R], tasks: Iterable[T]) -> list[R]:
     """Return ``[function(task) for task in tasks]``, computed by the executor of the context.
 
-    Several tasks run with one BLAS thread each, on every executor. A single task runs here and now, and
-    the maps inside it are shared out instead.
+    Several tasks run with one BLAS thread each, on every executor. A single task runs in the calling thread, and the
+    maps inside it are distributed instead.
     """
     listed = list(tasks)
     return [function(task) for task in listed] if len(listed) < 2 else current().map(function, listed)
@@ -185,7 +185,7 @@ def sum_ordered(function: Callable[[T], Any], tasks: Iterable[T]) -> Any:
 
 
 def added(results: Sequence[Any]) -> Any:
-    """Return the sum of results from left to right, tuples part by part: the one order in which anything is added."""
+    """Return the sum of results from left to right, tuples part by part."""
     total = results[0]
     for result in results[1:]:
         total = _add(total, result)

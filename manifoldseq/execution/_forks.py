@@ -15,16 +15,18 @@ _waited = threading.local()
 class ForkSafeLock:
     """A reentrant lock that no thread of the parent holds in a forked child.
 
-    A fork copies a held lock, but not the thread that would release it: the child would wait for ever. Here the child
-    begins with a free one, unless the thread that forked holds it, which goes on in the child.
+    A fork copies a held lock, but not the thread that would release it, so that the child would wait forever. With this
+    class the child begins with a free lock, unless the thread that forked holds the lock, because this thread continues
+    in the child.
 
     Parameters
     ----------
     repair : callable, optional
-        Called in a child whose parent had another thread inside the lock: what it guards may be half changed.
+        Called in a child if another thread of the parent was inside the lock, because the guarded data may be partly
+        changed.
     wait : float
-        Seconds for which a fork waits until the other thread has left: where it imports modules, which Python itself
-        would wait for in the child.
+        Seconds for which a fork waits until the other thread has released the lock. This is needed if that thread
+        imports modules, because Python itself would wait for it in the child.
     """
 
     def __init__(self, repair: Callable[[], object] | None = None, wait: float = 0.0) -> None:

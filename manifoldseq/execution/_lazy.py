@@ -9,10 +9,10 @@ T = TypeVar("T")
 
 
 class cached_property(Generic[T]):
-    """``functools.cached_property`` as of Python 3.12: without the lock of earlier versions.
+    """``functools.cached_property`` of Python 3.12, without the lock of earlier versions.
 
-    That lock is one for all instances of a class, and a child forked while another thread computes the attribute would
-    wait for it for ever. Two threads may compute the value both.
+    All instances of a class share that lock, and a child that is forked while another thread computes the attribute
+    would wait forever. Without the lock, two threads may both compute the value.
 
     Examples
     --------

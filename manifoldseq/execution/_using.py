@@ -17,29 +17,29 @@ from ._executors import CURRENT, SERIAL, Executor, Threads
 def using(kind: str = "serial", workers: Any = None, *, security: Any = None) -> Iterator[None]:
     """Run the maps and sums inside the block on an executor.
 
-    Results do not depend on the executor or on the number of its workers: what a task is, and the order in which
-    results are added, is settled before. Inside a task, maps are serial.
+    Results do not depend on the executor or on the number of its workers, because the tasks and the order in which
+    their results are added are fixed in advance. Inside a task, maps are serial.
 
     Parameters
     ----------
     kind : {"serial", "threads", "dask"}
-        Threads help where a task spends its time in BLAS or LAPACK. Dask shares tasks out among processes, here or on
-        other machines; functions, tasks and results are pickled on the way (with cloudpickle, so lambdas will do), and
-        the tasks of a worker that dies are computed again by another.
+        Threads help if a task spends its time in BLAS or LAPACK. Dask distributes tasks among processes, on this or on
+        other machines. Functions, tasks and results are pickled (with cloudpickle, so that lambdas are allowed). If a
+        worker dies, another worker computes its tasks again.
     workers : int, str, cluster or client, optional
-        For threads their number, that of the cores by default; for dask the address of a scheduler such as
+        For threads their number, by default the number of cores. For dask the address of a scheduler such as
         ``"tcp://127.0.0.1:8786"``, a cluster such as ``distributed.LocalCluster``, or a ``distributed.Client``.
     security : distributed.Security, optional
-        Certificates of a scheduler behind TLS.
+        Certificates for a scheduler with TLS.
 
     Raises
     ------
     ValueError
-        For an unknown kind, a number of workers below one, or an address that is none.
+        If the kind is unknown, the number of workers is below one, or the address is invalid.
     ConnectionError
         If no scheduler answers at the address, or it has no workers.
     ImportError
-        If dask is asked for and not installed.
+        If dask is requested and not installed.
 
     Examples
     --------

@@ -22,7 +22,7 @@ hookimpl: pluggy.HookimplMarker = pluggy.HookimplMarker(PROJECT)
 
 @hookspec
 def manifoldseq_models() -> Iterable[records.ModelSpec]:  # pyright: ignore[reportReturnType]
-    """Register models: a cost over a manifold, with closed-form starts and updates, by its parts.
+    """Register models: costs over manifolds, with closed-form starts and updates.
 
     Yields
     ------
@@ -132,7 +132,7 @@ def manifoldseq_estimators() -> Iterable[records.EstimatorSpec]:  # pyright: ign
 
 @hookspec
 def manifoldseq_rules() -> Iterable[records.RuleSpec]:  # pyright: ignore[reportReturnType]
-    """Register rules that a parameter of an estimator accepts by name, also of an estimator of another plugin.
+    """Register rules that a parameter of an estimator accepts by name. The estimator may belong to another plugin.
 
     Yields
     ------
@@ -185,7 +185,7 @@ def manifoldseq_kernels() -> Iterable[records.KernelSpec]:  # pyright: ignore[re
 
 @hookspec
 def manifoldseq_domains() -> Iterable[records.DomainSpec]:  # pyright: ignore[reportReturnType]
-    """Register domains: what the items of a kernel are.
+    """Register domains: types of the items of kernels.
 
     Yields
     ------
@@ -264,7 +264,7 @@ def manifoldseq_solvers() -> Iterable[records.SolverSpec]:  # pyright: ignore[re
 
 @hookspec
 def manifoldseq_readers() -> Iterable[records.ReaderSpec]:  # pyright: ignore[reportReturnType]
-    """Register readers: from a file to sequences.
+    """Register readers of files with sequences.
 
     Yields
     ------
@@ -291,7 +291,7 @@ def manifoldseq_readers() -> Iterable[records.ReaderSpec]:  # pyright: ignore[re
 
 @hookspec
 def manifoldseq_datasets() -> Iterable[records.DatasetSpec]:  # pyright: ignore[reportReturnType]
-    """Register data sets that are asked for by name.
+    """Register data sets that are loaded by name.
 
     Yields
     ------
@@ -319,9 +319,9 @@ def manifoldseq_datasets() -> Iterable[records.DatasetSpec]:  # pyright: ignore[
 def manifoldseq_plots() -> Iterable[records.PlotSpec]:  # pyright: ignore[reportReturnType]
     """Register plots: figures of fitted estimators, which `fit` writes into the run directory.
 
-    The report of a run draws those that the record of its estimator names in ``plots``. `result` is a
-    `manifoldseq.report.Fitted`: the estimator and the data it was fitted on. The title of `ax` becomes the heading, the
-    record's summary the caption.
+    The report of a run contains the plots that the record of its estimator names in ``plots``. `result` is a
+    `manifoldseq.report.Fitted`: the estimator and the data it was fitted on. The title of `ax` becomes the heading, and
+    the summary of the record becomes the caption.
 
     Yields
     ------
@@ -378,7 +378,8 @@ def manifoldseq_commands(cli: "click.Group") -> None:
     Parameters
     ----------
     cli : click.Group
-        The group to add to. A name that the core or another plugin already has is not added, and is listed as a clash.
+        The group to add to. A command whose name the core or another plugin uses is not added, and is listed as a
+        clash.
 
     Examples
     --------

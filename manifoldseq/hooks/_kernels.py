@@ -12,7 +12,7 @@ from .._quoted import quoted
 
 
 class PackedItems(Protocol):
-    """Items as a kernel prepares them once: N of them, indexed by rows (slice, integer array, mask) like an array."""
+    """N items that a kernel has prepared, indexed by rows (slice, integer array, mask) like an array."""
 
     def __len__(self) -> int: ...
 
@@ -24,7 +24,7 @@ class Domain(Protocol):
 
     @property
     def manifold(self) -> Callable[..., Any]:
-        """``manifold(m, n, bound)``, where means and atoms live."""
+        """``manifold(m, n, bound)``, the manifold of means and atoms."""
         ...
 
     @property
@@ -39,9 +39,9 @@ class Domain(Protocol):
 
 
 class Kernel(Protocol):
-    """A similarity of items. Every kernel has its claims and abilities as attributes; a missing ability is None.
+    """A similarity of items. The attributes of a kernel describe its properties; optional functions may be None.
 
-    Nothing needs to be inherited: any object with these attributes is a kernel, and type checkers say what is missing.
+    No base class is needed: any object with these attributes is a kernel, and type checkers report missing attributes.
 
     Examples
     --------
@@ -53,12 +53,12 @@ class Kernel(Protocol):
 
     @property
     def name(self) -> str:
-        """How messages call it."""
+        """Its name in messages."""
         ...
 
     @property
     def domain(self) -> str:
-        """What the items are, a registered domain."""
+        """The registered domain of the items."""
         ...
 
     @property
@@ -73,12 +73,12 @@ class Kernel(Protocol):
 
     @property
     def products_only(self) -> bool:
-        """Whether outputs of two systems enter through ``C_i' C_j`` only, so that means can be compressed."""
+        """Whether the outputs of two systems enter only through ``C_i' C_j``, so that means can be compressed."""
         ...
 
     @property
     def convex_in_output(self) -> bool:
-        """Whether it is convex and quadratic in the output matrix of a point: then means have a block update of it."""
+        """Whether it is convex and quadratic in the output matrix, so that means have a block update for it."""
         ...
 
     def pack(self, items: Any, /) -> Any:
@@ -103,7 +103,7 @@ class Kernel(Protocol):
 
     @property
     def self_term(self) -> Callable[[Any], tuple[float, Any]] | None:
-        """``self_term(point)``, the value and the Euclidean gradient of k(S, S); None where that is constant."""
+        """``self_term(point)``, the value and the Euclidean gradient of k(S, S); None if k(S, S) is constant."""
         ...
 
 

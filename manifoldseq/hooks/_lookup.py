@@ -39,12 +39,12 @@ R = TypeVar("R", bound=Record)
 def register(item: Any) -> None:
     """Register a record, or a module with hook implementations, for this session.
 
-    A record belongs to this Python process: its name stands for it from now on, also where the core or an installed
-    plugin gives that name, and also for the defaults of bundled estimators. The first use in place of another record
-    is logged. A later record of the same name replaces an earlier one.
+    A record is valid in this Python process. It takes precedence over a record of the same name in the core or an
+    installed plugin, also for the defaults of bundled estimators. Its first use in place of another record is logged. A
+    later record of the same name replaces an earlier one.
 
-    A module does what an entry point does, without packaging: it is a third party, whose records are asked for as
-    ``"module:name"`` where the core, a bundled plugin or another third party gives the same name.
+    A module is equivalent to an entry point without packaging. It counts as a third party: if the core, a bundled
+    plugin or another third party has a record of the same name, its record is available as ``"module:name"``.
 
     Parameters
     ----------
@@ -55,7 +55,7 @@ def register(item: Any) -> None:
     Raises
     ------
     ValueError
-        If it registers nothing or something wrong.
+        If it registers nothing, or an invalid record.
 
     Examples
     --------
@@ -68,17 +68,17 @@ def register(item: Any) -> None:
 
 
 def plugins() -> list[Plugin]:
-    """Return every plugin found, broken and disabled ones too; see `Plugin.as_dict`."""
+    """Return every plugin, including broken and disabled plugins; see `Plugin.as_dict`."""
     return _registry.plugins()
 
 
 def records(kind: str) -> list[tuple[Plugin, Record]]:
-    """Return all records of a kind (``"models"``, ``"kernels"``, …), unresolved, each with the plugin that gives it."""
+    """Return all records of a kind (``"models"``, ``"kernels"``, …), unresolved, each with its plugin."""
     return _registry.entries(kind)
 
 
 def record_of(estimator: Any) -> tuple[Plugin, EstimatorSpec] | None:
-    """Return the record that an estimator's class is registered by, with the plugin that gives it; None for no record.
+    """Return the record of an estimator's class and its plugin, or None if the class is not registered.
 
     Examples
     --------
@@ -91,7 +91,7 @@ def record_of(estimator: Any) -> tuple[Plugin, EstimatorSpec] | None:
 
 
 def asked_as(plugin: Plugin, record: Record) -> str:
-    """Return the name by which a record of a plugin is found: its own, or ``plugin:name`` where that is another's.
+    """Return the name that finds a record of a plugin: its name, or ``plugin:name`` if the name is taken.
 
     Examples
     --------
@@ -103,15 +103,15 @@ def asked_as(plugin: Plugin, record: Record) -> str:
 
 
 def named(kind: str) -> list[tuple[str, Record]]:
-    """Return all records of a kind, unresolved, each with the name by which it is found."""
+    """Return all records of a kind, unresolved, each with the name that finds it."""
     return [(asked_as(plugin, record), record) for plugin, record in records(kind)]
 
 
 def stored(cls: type[R], name: str, plugin: str) -> R:
-    """Return the resolved record that a file names together with its plugin.
+    """Return the resolved record with the name and the plugin that a file contains.
 
-    Where the plugin is not here, it is the record of that name, for what a session registered may be in a package now;
-    but not one of the core or of a bundled plugin, which is another one.
+    If the plugin is missing, a record of the same name is returned, because a record of a session may have moved into a
+    package since. Records of the core and of bundled plugins are excluded.
     """
     with suppress(UnknownName, AmbiguousName):
         return get_record(cls, f"{plugin}:{name}")
@@ -123,9 +123,8 @@ def stored(cls: type[R], name: str, plugin: str) -> R:
 
 
 def registered(kind: type[R], made: Any) -> tuple[Plugin, R] | None:
-    """Return the resolved record of a kind whose factory is the class of an object, and its plugin; None for none.
-
-    Of a record that the session has replaced by one about the same class, the session's is returned.
+    """Return the resolved record of a kind whose factory is the class of an object, and its plugin; None without one.
+    If the session has replaced the record by one with the same class, the record of the session is returned.
 
     Examples
     --------
@@ -162,7 +161,7 @@ def get_record(cls: type[R], name: str) -> R:
 
 
 def source_of(kind: type[Record], name: str) -> Source:
-    """Return who gives the record of a class and name: plugin, name and version; raises as `get_model` does.
+    """Return the plugin, name and version of the record with a class and name; errors are those of `get_model`.
 
     Examples
     --------
@@ -184,13 +183,13 @@ def get_model(name: str) -> ModelSpec:
     Returns
     -------
     manifoldseq.hooks.ModelSpec
-        With the parts of its base, and the initializers and updates that other records add. ``problem(data, **params)``
-        makes the `manifoldseq.Problem`, ``example(rng)`` makes data to try it on.
+        The record with the parts of its base, and with the initializers and updates of other records. ``problem(data,
+        **params)`` returns the `manifoldseq.Problem`, ``example(rng)`` returns example data.
 
     Raises
     ------
     ValueError
-        If nothing has the name (what exists is listed), or more than one third party has it (all are named).
+        If there is no such name (the existing names are listed), or if several third parties use it (all are listed).
     ImportError
         If the record names something that cannot be imported.
 
@@ -209,12 +208,12 @@ def with_all_parts(record: ModelSpec) -> ModelSpec:
 
 
 def get_estimator(name: str) -> type[Any]:
-    """Return an estimator class by name, such as ``get_estimator("lds-kmeans")``; raises as `get_model` does."""
+    """Return an estimator class by name, such as ``get_estimator("lds-kmeans")``; errors are those of `get_model`."""
     return get_record(EstimatorSpec, name).factory
 
 
 def get_kernel(name: str, **params: Any) -> Any:
-    """Return a `manifoldseq.kernels.Kernel` by name, made with `params`; raises as `get_model` does.
+    """Return a `manifoldseq.kernels.Kernel` by name, made with `params`; errors are those of `get_model`.
 
     Examples
     --------
@@ -231,7 +230,7 @@ def made_kernel(record: KernelSpec, params: Mapping[str, Any]) -> Kernel:
 
 
 def get_solver(name: str, **options: Any) -> Any:
-    """Return a solver by name, made with `options`; raises as `get_model` does.
+    """Return a solver by name, made with `options`; errors are those of `get_model`.
 
     Examples
     --------
@@ -242,32 +241,32 @@ def get_solver(name: str, **options: Any) -> Any:
 
 
 def get_domain(name: str) -> DomainSpec:
-    """Return a domain's record with its callables imported; raises as `get_model` does."""
+    """Return a domain's record with its callables imported; errors are those of `get_model`."""
     return get_record(DomainSpec, name)
 
 
 def get_manifold(name: str) -> ManifoldSpec:
-    """Return a manifold's record with its callables imported; raises as `get_model` does."""
+    """Return a manifold's record with its callables imported; errors are those of `get_model`."""
     return get_record(ManifoldSpec, name)
 
 
 def get_dataset(name: str) -> DatasetSpec:
-    """Return a data set's record with its callables imported; raises as `get_model` does."""
+    """Return a data set's record with its callables imported; errors are those of `get_model`."""
     return get_record(DatasetSpec, name)
 
 
 def get_reader(name: str) -> ReaderSpec:
-    """Return a reader's record with its callables imported; raises as `get_model` does."""
+    """Return a reader's record with its callables imported; errors are those of `get_model`."""
     return get_record(ReaderSpec, name)
 
 
 def get_plot(name: str) -> PlotSpec:
-    """Return a plot's record with its callables imported; raises as `get_model` does."""
+    """Return a plot's record with its callables imported; errors are those of `get_model`."""
     return get_record(PlotSpec, name)
 
 
 def get_reproduction(name: str) -> ReproductionSpec:
-    """Return a reproduction's record with its callables imported; raises as `get_model` does."""
+    """Return a reproduction's record with its callables imported; errors are those of `get_model`."""
     return get_record(ReproductionSpec, name)
 
 
@@ -281,12 +280,12 @@ def get_rule(name: str, *, estimator: str, parameter: str, also: Sequence[str] =
     estimator, parameter : str
         As in `manifoldseq.hooks.RuleSpec`.
     also : sequence of str
-        Names that the parameter accepts besides, for the error message.
+        Further names that the parameter accepts, for the error message.
 
     Raises
     ------
     ValueError
-        If no rule of this parameter has the name (the existing ones are listed), or more than one third party has it.
+        If no rule of this parameter has the name (the existing names are listed), or if several third parties use it.
     ImportError
         If the record names something that cannot be imported.
 

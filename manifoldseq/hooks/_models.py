@@ -28,16 +28,16 @@ _OF_THE_COST = (
 
 @dataclass(frozen=True)
 class Source:
-    """Who gives a record, for fitted estimators, their files and reports, and the fingerprints of checkpoints.
+    """The plugin of a record, for fitted estimators, their files and reports, and the fingerprints of checkpoints.
 
     Attributes
     ----------
     name : str
         ``"plugin:name"`` of the record.
     version : str
-        Of the plugin's distribution; "" of what was registered in this process.
+        The version of the plugin's distribution; "" for records that were registered in this process.
     digest : str
-        Of the code of what was registered in this process, whose version says nothing; else "".
+        A digest of the code of records that were registered in this process, which have no version; else "".
     """
 
     name: str

@@ -91,7 +91,7 @@ class Plugin:
 
     @property
     def status(self) -> str:
-        """``"ok"``, ``"failed"``, ``"warnings"``, ``"clashes"`` or ``"disabled"``: the worst that applies."""
+        """The most severe of ``"ok"``, ``"failed"``, ``"warnings"``, ``"clashes"`` and ``"disabled"``."""
         if self.disabled:
             return "disabled"
         if self.failure:
@@ -104,7 +104,7 @@ class Plugin:
         return self.module.partition(":")[0].partition(".")[0]
 
     def commands(self, group: Any) -> Fault | None:
-        """Let the plugin add its commands to a click group, and return what went wrong."""
+        """Let the plugin add its commands to a click group, and return the problems."""
         if self.manager is None:
             return None
         with _guarded() as caught:
@@ -112,7 +112,7 @@ class Plugin:
         return Fault.of("manifoldseq_commands raised", caught[0]) if caught else None
 
     def as_dict(self) -> dict[str, Any]:
-        """Return what ``manifoldseq list plugins --json`` prints."""
+        """Return the output of ``manifoldseq list plugins --json`` as a dictionary."""
         registers: dict[str, list[str]] = {}
         for record in self.records:
             registers.setdefault(record.kind, []).append(record.name)

@@ -162,16 +162,16 @@ def _plain(value: Any) -> Any:
 
 @dataclass(frozen=True)
 class ModelSpec(Record):
-    """A model: a cost over a manifold, with closed-form starts and updates, registered by its parts.
+    """A model: a cost over a manifold, with closed-form starts and updates, given as a set of functions (parts).
 
-    ``problem(data, **params)`` makes the `manifoldseq.Problem`. Every part is optional unless stated. With
-    `statistics` the data enter through sums that add over blocks of rows, and the arguments of the parts marked *
-    are followed by these sums: ``value(model, point, sums)``. Values are means over the rows of the sums.
+    ``problem(data, **params)`` returns the `manifoldseq.Problem`. Every part is optional unless the table says
+    otherwise. With `statistics` the data enter through sums over blocks of rows, and the parts marked * have these sums
+    as an additional argument: ``value(model, point, sums)``. Values are means over the rows.
 
     ====================  =====================================================================================
     part                  signature
     ====================  =====================================================================================
-    prepare               ``(data, **params) -> manifoldseq.Prepared``, or the model alone: checked settings, and
+    prepare               ``(data, **params) -> manifoldseq.Prepared``, or the model alone: validated settings, and
                           the rows in blocks; `model` is the first argument of all other parts
     manifold              ``(model) -> Manifold``, required
     statistics            ``(sweep, point, block) -> sums``: of one block of rows, see `objectives.Sums`; `sweep` is
@@ -180,32 +180,32 @@ class ModelSpec(Record):
     value_and_gradient *  ``(model, point) -> (float, Euclidean gradient)``
     hessian_product *     ``(model, point, tangent) -> tangent``; the sums come before the tangent
     batched               ``(model, points, which) -> (values, gradients)``: many problems at once
-    batch                 ``(model, block) -> model``: what is known of a batch of rows, for mini-batches; without
-                          blocks ``(model, rows)`` for the numbers of terms, of which ``Prepared.n`` exist
-    initializers          name to ``(problem, rng) -> point``; the first is the default; ``problem.data`` is what
-                          `prepare` returned
-    updates *             name to ``(model, point) -> point``: a closed form that never raises the value; one with a
-                          last parameter ``damping`` lowers the value with enough damping, 1 being usual
-    update_factors        ``(model) -> {update: names of the factors that it replaces}``, () for all; an update that
-                          is not in it does not exist for this model; by default all updates replace all factors
-    carry                 ``(model, old, new, sums) -> sums``: running sums of online EM after the point has moved
+    batch                 ``(model, block) -> model``: the model of a batch of rows, for mini-batches; without
+                          blocks ``(model, rows)`` for the numbers of terms, from 0 to ``Prepared.n - 1``
+    initializers          name to ``(problem, rng) -> point``; the first is the default; ``problem.data`` is the
+                          return value of `prepare`
+    updates *             name to ``(model, point) -> point``: a closed form that never increases the value; an update
+                          with a last parameter ``damping`` decreases it with enough damping (usually 1)
+    update_factors        ``(model) -> {update: names of the factors that it replaces}``, () for all; other updates
+                          do not exist for this model; by default all updates replace all factors
+    carry                 ``(model, old, new, sums) -> sums``: running sums of online EM at the new point
     units *               ``(model, point) -> chart`` or None: coordinates in which EM is steepest descent, with
                           ``gradient() -> vector`` of the sum over the rows and ``moved(step) -> point``
-    repair *              ``(model, point, tried) -> (k, point)`` or None: restart of a part that has collapsed
+    repair *              ``(model, point, tried) -> (k, point)`` or None: restart of a collapsed component
     constraints           ``(model) -> inequalities``, each an `Objective` g with g(point) <= 0
     equivalences          name to ``(model, point, rng) -> point`` of equal value: symmetries, which are tested
-    exact                 names of the initializers that are the minimum of this very cost
-    parts                 name to ``(model, point[, sums])``: abilities of the `Objective` that solvers ask for by
-                          name and that the engine itself does not know
+    exact                 names of the initializers that return the minimum of this cost
+    parts                 name to ``(model, point[, sums])``: functions of the `Objective` that solvers look up by
+                          name and that the engine itself does not use
     ====================  =====================================================================================
 
     ``base`` names a model whose parts are used where this record has none. A record with another cost (`value`,
-    `value_and_gradient` or `statistics`) does not inherit what is true of the old cost only: updates, the Hessian,
+    `value_and_gradient` or `statistics`) does not inherit the parts that belong to the old cost: updates, the Hessian,
     ``batched``, ``batch``, ``carry``, ``units``, ``repair``, ``equivalences``, ``exact`` and ``solver``. ``solver`` is
-    the default solver, "" for that of `minimize`. ``build(data, **params) -> Problem`` takes the place of the parts
-    for a model that is not made of them. ``input`` is the kind of data: ``"sequences"``, a list of (T, d) arrays,
+    the default solver, "" for the default of `minimize`. ``build(data, **params) -> Problem`` replaces all parts for a
+    model that cannot be divided into them. ``input`` is the kind of data: ``"sequences"``, a list of (T, d) arrays,
     ``"samples"``, rows of a table, or ``"views"``, a list of (N, d_v) arrays with the same rows. ``example(rng)``
-    makes data to try the model on; ``params`` is a dataclass of the parameters of `prepare`, if there is one.
+    returns example data for checks. ``params`` is a dataclass of the parameters of `prepare`, if there is one.
     """
 
     kind = "models"
@@ -271,11 +271,11 @@ _PARTS = (
 
 @dataclass(frozen=True)
 class InitializerSpec(Record):
-    """One more initializer ``target(problem, rng) -> point`` of a model, which may be another plugin's.
+    """One more initializer ``target(problem, rng) -> point`` of a model, which may belong to another plugin.
 
     ``model`` is the name of the model, "" for every model. A record given to `manifoldseq.register` replaces an
-    initializer of the same name. One from a module or an installed plugin never does: it is called ``"plugin:name"``
-    then.
+    initializer of the same name. A record from a module or an installed plugin does not replace it: its initializer is
+    then called ``"plugin:name"``.
     """
 
     kind = "initializers"
@@ -289,7 +289,7 @@ class InitializerSpec(Record):
 class UpdateSpec(Record):
     """One more block update ``target(model, point[, sums][, damping]) -> point`` of a model, see `ModelSpec`.
 
-    ``factors`` are the names of the factors that it replaces, () for all.
+    ``factors`` contains the names of the factors that it replaces, () for all factors.
     """
 
     kind = "updates"
@@ -306,13 +306,13 @@ class EstimatorSpec(Record):
 
     ``input`` is ``"sequences"``, ``"samples"``, ``"views"`` (arrays with the same rows) or ``"bags"`` (views that are
     lists of arrays, one per sequence). ``controls`` names registered estimators that `manifoldseq fit` compares it
-    with, by default simple ones for the same task (`evaluation.default_controls`). What is neither clusters, classes,
-    features nor neighbours is judged by ``quality(model, X, y, seed) -> evaluation.Evaluation``, whose ValueError says
-    why there is no figure.
-    ``auto`` names parameters that `fit` chooses itself where they are ``"auto"``: `manifoldseq fit --choose` sets those
-    that are left open. Such a `fit` leaves ``choice_``, with ``best_params`` (a dict), ``time`` (seconds) and a text,
-    the table of what was tried. ``cost(model, X) -> str`` says before a fit what it will compute; "" where it chooses
-    nothing. ``models`` names the registered models that it minimizes.
+    with, by default simple baselines of the same task (`evaluation.default_controls`). For results other than clusters,
+    classes, features and neighbours, ``quality(model, X, y, seed) -> evaluation.Evaluation`` computes the figures; it
+    raises ValueError with the reason if there are none. ``auto`` names parameters that `fit` chooses if they are
+    ``"auto"``; `manifoldseq fit --choose` sets those that are not given. After such a `fit`, ``choice_`` has
+    ``best_params`` (a dict), ``time`` (seconds) and, as its text, a table of the compared settings. ``cost(model, X) ->
+    str`` describes the computations of a fit in advance; it returns "" if the fit chooses nothing. ``models`` names the
+    registered models that it minimizes.
     """
 
     kind = "estimators"
@@ -332,9 +332,9 @@ class EstimatorSpec(Record):
 class RuleSpec(Record):
     """A rule that a parameter of an estimator accepts by name: ``factory(**params) -> rule``.
 
-    ``estimator`` is the name of a registered estimator and ``parameter`` that of its parameter, such as the centres of
-    ``"lds-kmeans"`` (``"mean"``) or the atoms of ``"lds-dictionary"`` (``"method"``). The package of the estimator has
-    the base class of its rules. A rule that is a dataclass is saved in model files.
+    ``estimator`` is the name of a registered estimator and ``parameter`` is the name of its parameter, such as the
+    centres of ``"lds-kmeans"`` (``"mean"``) or the atoms of ``"lds-dictionary"`` (``"method"``). The package of the
+    estimator has the base class of its rules. A rule that is a dataclass is saved in model files.
     """
 
     kind = "rules"
@@ -355,7 +355,7 @@ class RuleSpec(Record):
 
 @dataclass(frozen=True)
 class KernelSpec(Record):
-    """A kernel: ``factory(**params) -> manifoldseq.kernels.Kernel``, which states its domain and its claims itself.
+    """A kernel: ``factory(**params) -> manifoldseq.kernels.Kernel``, whose attributes give its domain and properties.
 
     ``example(rng) -> items`` (default: the domain's); ``invariances`` maps a name to ``transform(item) -> item``
     that leaves the kernel unchanged.
@@ -383,7 +383,7 @@ class DomainSpec(Record):
 
 @dataclass(frozen=True)
 class ManifoldSpec(Record):
-    """A manifold class, and ``example(rng) -> manifold``: a small one to check."""
+    """A manifold class, and ``example(rng) -> manifold``, which returns a small manifold for checks."""
 
     kind = "manifolds"
     factory: Target
@@ -394,9 +394,9 @@ class ManifoldSpec(Record):
 
 @dataclass(frozen=True)
 class SolverSpec(Record):
-    """A solver: ``factory(**options) -> solver``; ``needs`` names the abilities it asks of an objective.
+    """A solver: ``factory(**options) -> solver``; ``needs`` names the functions of the objective that it uses.
 
-    ``constraints`` says that it takes equalities and inequalities.
+    ``constraints`` is True if it supports equalities and inequalities.
     """
 
     kind = "solvers"
@@ -411,7 +411,7 @@ class SolverSpec(Record):
 class ReaderSpec(Record):
     """A reader of files whose name matches one of ``patterns``: ``factory(path) -> SequenceData``.
 
-    ``example(folder) -> path`` writes a small file to try it on.
+    ``example(folder) -> path`` writes a small example file.
     """
 
     kind = "readers"
@@ -446,7 +446,7 @@ class PlotSpec(Record):
 
 @dataclass(frozen=True)
 class ReproductionSpec(Record):
-    """A table or figure of a paper: ``run(**settings) -> rows``, each row with the paper's own figure."""
+    """A table or figure of a paper: ``run(**settings) -> rows``, each row with the figure of the paper."""
 
     kind = "reproductions"
     run: Target

@@ -21,32 +21,34 @@ def from_pymanopt(manifold: Any) -> Manifold:
     Parameters
     ----------
     manifold : pymanopt.manifolds.manifold.Manifold
-        With real points. A ``Product`` becomes our :class:`Product`, factor by factor.
+        A manifold with real points. A ``Product`` becomes a :class:`Product` of manifoldseq, factor by factor.
 
     Returns
     -------
     Manifold
-        Points are arrays or tuples of arrays where pymanopt has lists; tangent vectors are in ambient coordinates,
-        whatever pymanopt keeps them in (skew-symmetric matrices on SO(n), three blocks on the fixed-rank matrices, here
-        ``(du, ds, dvt)``). A manifold that :func:`to_pymanopt` made comes back as it was.
+        A manifold whose points are arrays, or tuples of arrays in place of pymanopt's lists. Tangent vectors are in
+        ambient coordinates, also if pymanopt represents them otherwise (skew-symmetric matrices on SO(n), three blocks
+        for fixed-rank matrices, here ``(du, ds, dvt)``). For a manifold from :func:`to_pymanopt`, the original manifold
+        is returned.
 
     Raises
     ------
     TypeError
-        If `manifold` is none of pymanopt's, has complex points, or lacks a method that every solver needs.
+        If `manifold` is not a manifold of pymanopt, has complex points, or lacks a method that every solver needs.
 
     Notes
     -----
     Retractions are pymanopt's own (``"pymanopt"``) and, where there is one, ``"exp"``. Every operation works on one
     point at a time; leading axes are a loop. ``nearest`` retracts the zero vector, which leads to the manifold from
-    near it (to the nearest point, or to that of a QR factorization), and ``feasibility`` is how far that moves a point:
-    where an open set ends, as of positive definite matrices, is not seen. Random numbers come from ours; the state of
-    ``numpy.random`` is put back. Where pymanopt has no transport, vectors are projected. The Hessian of ``Product`` is
-    right with factors such as SO(n), which pymanopt 2.2.1 forgets to embed. ``exp``, ``log``, ``dist`` and
-    ``typical_distance`` are pymanopt's where it has them, ``log`` and ``dist`` only if they belong to its ``exp``: at
-    one pair of points the logarithm must lead from one to the other, and the distance be its length. Then ``geodesic``
-    and :func:`~manifoldseq.frechet_mean` work too; parallel transport is None. Where manifoldseq has the manifold
-    itself, that one is faster.
+    near it (to the nearest point, or to that of a QR factorization), and ``feasibility`` is the distance by which
+    ``nearest`` moves a point: the boundary of an open set, such as the positive definite matrices, is not detected.
+    Random numbers come from the given generator; the state of ``numpy.random`` is restored. If pymanopt has no
+    transport, vectors are projected. The Hessian of ``Product`` is correct for factors such as SO(n), which pymanopt
+    2.2.1 does not embed. ``exp``, ``log``, ``dist`` and ``typical_distance`` are those of pymanopt, if it has them.
+    ``log`` and ``dist`` are used only if they are consistent with ``exp``: at one pair of points, the logarithm must
+    lead from one point to the other, and the distance must be its length. Then ``geodesic`` and
+    :func:`~manifoldseq.frechet_mean` work too; parallel transport is None. If manifoldseq has the same manifold, its
+    own class is faster.
 
     Examples
     --------
@@ -295,7 +297,7 @@ _OPEN: dict[str, Callable[[np.ndarray, np.ndarray], np.ndarray]] = {
 
 
 def hessian_direction(theirs: Any, x: Point, u: Any) -> Any:
-    """Return what `euclidean_hessian` of a pymanopt problem takes for an ambient tangent vector, which it embeds."""
+    """Return the argument for `euclidean_hessian` of a pymanopt problem, from an ambient tangent vector."""
     manifolds = pymanopt().manifolds
     if type(theirs).embedding is manifolds.manifold.Manifold.embedding:
         return u

@@ -16,28 +16,28 @@ def to_pymanopt(manifold: Manifold, *, seed: int | np.random.Generator | None = 
     ----------
     manifold : Manifold
     seed : int or numpy.random.Generator, optional
-        Of ``random_point`` and ``random_tangent_vector``; numpy's global generator is never used.
+        The seed of ``random_point`` and ``random_tangent_vector``; numpy's global generator is never used.
 
     Returns
     -------
     pymanopt.manifolds.manifold.Manifold
-        Its points are arrays, or, of a product, lists of the arrays of all factors, those of nested products too; a
-        cost takes them as that many arguments. Tangent vectors are in ambient coordinates. Points keep their dtype.
+        Its points are arrays or, for a product, lists of the arrays of all factors, including nested products. A cost
+        takes each array as one argument. Tangent vectors are in ambient coordinates. Points keep their dtype.
 
     Raises
     ------
     TypeError
-        If `manifold` is none of ours.
+        If `manifold` is not a manifold of manifoldseq.
     ImportError
         If pymanopt is missing.
 
     Notes
     -----
-    ``exp``, ``log``, ``dist``, ``pair_mean`` and ``typical_dist`` are those of the manifold's own geometry, and keep
-    its laws. Where the manifold has no ``log``, or it is NaN, as of distant points of `Stiefel`, ``log(x, y)`` is the
-    projection of y − x, an inverse of the retraction to first order, and ``dist`` the Euclidean norm of y − x: half of
-    its square has the gradient −log, which is enough for ParticleSwarm and NelderMead. Active bounds are kept by
-    clipping, of which pymanopt knows nothing: its optimizers may then stop early.
+    ``exp``, ``log``, ``dist``, ``pair_mean`` and ``typical_dist`` are those of the manifold. If the manifold has no
+    ``log``, or if it is NaN, as for distant points of `Stiefel`, ``log(x, y)`` is the projection of y − x, an inverse
+    of the retraction to first order, and ``dist`` the Euclidean norm of y − x: half of its square has the gradient
+    −log, which is enough for ParticleSwarm and NelderMead. Active bounds are kept by clipping, which the optimizers of
+    pymanopt do not take into account: they may stop early.
 
     Examples
     --------

@@ -307,21 +307,21 @@ class RBFKernel(_Unit):
 def as_kernel(kernel: str | Kernel, domain: str | None = None, **params: Any) -> Kernel:
     """Return the kernel object that a registered name stands for, or the object itself.
 
-    Functions and estimators that take a kernel begin with it.
+    Functions and estimators that take a kernel call it first.
 
     Parameters
     ----------
     kernel : str or Kernel
     domain : str, optional
-        The domain that it has to have.
+        The required domain of the kernel.
     **params
         Of a registered kernel.
 
     Raises
     ------
     ValueError
-        For an object that is no kernel or lacks attributes of `Kernel`, a kernel of another domain, or `params` of an
-        object.
+        If the object is no kernel or lacks attributes of `Kernel`, if the kernel has another domain, or if `params` are
+        given with an object.
 
     Examples
     --------

@@ -149,12 +149,12 @@ def kernel(
 ) -> PairKernel | Callable[[PairFunction], PairKernel]:
     """Build a kernel object from a function of two items.
 
-    Everything that means, dictionaries and clustering ask of a kernel (``pack, cross, diag, weighted, self_term,
-    manifold``) follows from `pair_function` by loops and autograd. It works as a decorator too. For speed, write a
-    class with these methods yourself later: nothing that uses the kernel changes.
+    The methods that means, dictionaries and clustering call (``pack, cross, diag, weighted, self_term, manifold``) are
+    derived from `pair_function` by loops and autograd. The function can be used as a decorator. For speed, write a
+    class with these methods: code that uses the kernel does not change.
 
-    A kernel of a function at the top level of a module can be pickled, and so can what is fitted with it. Pickling
-    stores the name of the function, so the module must be importable where the pickle is loaded.
+    A kernel of a function at the top level of a module can be pickled, and so can estimators that are fitted with it.
+    Pickling stores the name of the function, so the module must be importable where the pickle is loaded.
 
     Parameters
     ----------
@@ -162,18 +162,19 @@ def kernel(
         ``pair_function(item1, item2) -> scalar``, symmetric. Items of the domain ``"lds"`` are tuples of arrays
         ``(A, C)``, A of shape (n, n) and C of shape (m, n). Use ``autograd.numpy`` and `manifoldseq.linalg`.
     domain : str, default "lds"
-        What the items are: a registered `manifoldseq.hooks.DomainSpec`; looked up when a gradient is first needed.
+        The type of the items: the name of a registered `manifoldseq.hooks.DomainSpec`. It is looked up when a gradient
+        is first needed.
     constant_diagonal : bool, default False
-        That ``k(S, S)`` is the same for every S, so that means and codes need no self term.
+        Whether ``k(S, S)`` is the same for every S, so that means and codes need no self term.
     positive_definite : bool, default True
-        That every Gram matrix is positive semidefinite.
+        Whether every Gram matrix is positive semidefinite.
     name : str, optional
         Used in messages; by default the function's name.
 
     Returns
     -------
     PairKernel
-        Or, without `pair_function`, a decorator that returns one.
+        Without `pair_function`, a decorator that returns a PairKernel.
 
     Examples
     --------

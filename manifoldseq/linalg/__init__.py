@@ -1,7 +1,6 @@
 """Linear algebra of manifolds and models: polar factors, Cayley curves, Stein equations, Gramians, flat points.
 
-The names without a place in ``__all__`` are a foundation for the other packages of the project, and no part of the
-public interface:
+Names that are not in ``__all__`` are for other packages of the project and are not public:
 
 * trees (points and tangent vectors, which are arrays or nested tuples of arrays): ``leaves``, ``norm``, ``freeze``,
   ``shapes``, ``dtype_of``, ``unflattener_of``, and the numbers ``EPS`` and ``SMALLEST`` by dtype;

@@ -21,7 +21,7 @@ def gramians(A: Any, C: Any = None) -> Any:
     A : array (..., n, n)
         Transition matrices with spectral radius below 1.
     C : array (..., m, n), optional
-        Output matrices. None stands for orthonormal columns, ``C.T @ C = I``.
+        Output matrices. None means orthonormal columns, ``C.T @ C = I``.
 
     Returns
     -------
@@ -31,7 +31,7 @@ def gramians(A: Any, C: Any = None) -> Any:
     Raises
     ------
     ValueError
-        If a spectral radius is 1 or more (the message names it and its place in the batch).
+        If a spectral radius is 1 or more (the message contains the radius and the index in the batch).
 
     See Also
     --------

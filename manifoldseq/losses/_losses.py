@@ -21,8 +21,8 @@ class Loss(ABC):
     Parameters
     ----------
     scale : float
-        The norm of a residual from which the loss is smaller than the square, in units of the weighted residual: a
-        number of standard deviations where the weights are inverse standard deviations.
+        The norm of a residual above which the loss is smaller than the square, in units of the weighted residual. It is
+        a number of standard deviations if the weights are inverse standard deviations.
 
     Examples
     --------
@@ -74,7 +74,7 @@ class Cauchy(Loss):
 
 
 class GemanMcClure(Loss):
-    """ρ(s) = c² s/(c² + s), which is bounded by c²: gross errors have next to no influence."""
+    """ρ(s) = c² s/(c² + s), which is bounded by c²: gross errors have almost no influence."""
 
     def of(self, z: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         return z / (1 + z), 1 / (1 + z) ** 2
@@ -89,7 +89,7 @@ class Welsch(Loss):
 
 
 class Truncated(Loss):
-    """ρ(s) = min(s, c²): a residual longer than the scale is an outlier and has no influence at all."""
+    """ρ(s) = min(s, c²): a residual longer than the scale is an outlier and has no influence."""
 
     def of(self, z: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         return np.minimum(z, 1.0), (z <= 1).astype(z.dtype)
@@ -99,9 +99,9 @@ class Truncated(Loss):
 class Graduated(GemanMcClure):
     """The loss of Geman and McClure, which ``solver="lm"`` approaches by graduated non-convexity; ``loss="gnc"``.
 
-    The first steps minimize the loss with a scale so large that it is nearly quadratic. The scale falls by a factor of
-    √1.4 with every step until it is that of the loss. Outliers that are many at the start, or a start that is far away,
-    mislead this less than the loss itself. Other solvers minimize the loss without these steps.
+    The first steps minimize the loss with a scale so large that it is nearly quadratic. The scale decreases by a factor
+    of √1.4 with every step until it is the scale of the loss. Many outliers, or a start far from the solution, cause
+    fewer wrong local minima than with the loss itself. Other solvers minimize the loss without these steps.
 
     References
     ----------
@@ -120,7 +120,7 @@ GRADUATION = math.sqrt(1.4)
 
 
 def loss_of(given: Loss | str | None, scale: float | None = None) -> Loss:
-    """Return the loss that a name stands for, with its default scale unless another one is given."""
+    """Return the loss with a name, with its default scale unless a scale is given."""
     if given is None:
         return Squared()
     if isinstance(given, Loss):

@@ -1,9 +1,9 @@
 """Manifolds: points, tangent vectors, retractions and transports.
 
-The names without a place in ``__all__`` are a foundation for the other packages of the project, and no part of the
-public interface: ``Factored`` is the base of products and powers, ``base_of`` repeats a point for a stack of
-tangent vectors, ``leaf_shapes`` and ``filled`` are about leaves, and ``logarithmic_longest`` is the longest step where
-lengths are logarithms.
+Names that are not in ``__all__`` are for other packages of the project and are not public: ``Factored`` is the base
+class of products and powers, ``base_of`` repeats a point for a stack of tangent vectors, ``leaf_shapes`` and ``filled``
+handle trees of arrays, and ``logarithmic_longest`` returns the longest step of manifolds that measure lengths in
+logarithms.
 """
 
 from . import _bures_wasserstein, _log_euclidean  # noqa: F401  # metrics of SymmetricPositiveDefinite

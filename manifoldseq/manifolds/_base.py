@@ -21,8 +21,8 @@ class Manifold(ABC, Generic[Point]):
     """A set of points with tangent spaces, an inner product and retractions.
 
     Points are arrays, or tuples of arrays in factor order; tangent vectors have the same structure, in ambient
-    coordinates. Every operation broadcasts over leading axes. The methods with a body are right for a manifold that
-    carries the metric of the surrounding space (``metric = "embedded"``); the others are abstract.
+    coordinates. Every operation broadcasts over leading axes. The methods with a body are correct for a manifold with
+    the metric of the surrounding space (``metric = "embedded"``). The other methods are abstract.
 
     Attributes
     ----------
@@ -33,30 +33,32 @@ class Manifold(ABC, Generic[Point]):
     names : tuple of str or None
         Names of the factors of a product.
     metric : str
-        ``"embedded"`` promises that ``inner`` is the dot product of flat vectors.
+        ``"embedded"`` means that ``inner`` is the dot product of flat vectors.
     bounded : bool
         Whether some coordinates have bounds that can be active.
     components : int
         Number of connected components.
     retractions : tuple of str
-        The kinds that ``retract`` knows, the default first.
+        The kinds of ``retract``, the default first.
     second_order : tuple of str
-        Those of them that follow the geodesic to second order: the acceleration at the start is none in this metric.
+        The retractions that agree with the geodesic to second order: their acceleration at the start is zero in this
+        metric.
     quotient : bool
-        Whether X and X Q are one point for every orthogonal Q. Objectives must not tell them apart.
+        Whether X and X Q are the same point for every orthogonal Q. Objectives must have the same value at both.
     one_base : bool
         Whether ``inner``, ``project`` and ``transport`` take one point and many vectors too: the leading axes of points
-        broadcast with those of vectors, as in numpy. Where not, callers repeat the point.
+        broadcast with those of vectors, as in numpy. If not, callers repeat the point.
     hessian : callable or None
         ``(x, egrad, ehess, u) -> vector``, the Riemannian Hessian along `u` from the Euclidean gradient and Hessian
         product. Without it solvers take differences of gradients.
     log : callable or None
-        ``(x, y) -> u``, the tangent vector at `x` of the shortest geodesic to `y`, ``exp(x, u) = y``. Of several, one;
-        NaN where there is none, as to another component, or none was found.
+        ``(x, y) -> u``, the tangent vector at `x` of the shortest geodesic to `y`, ``exp(x, u) = y``. If several exist,
+        one of them is returned. The result is NaN if none exists, as to another component, or if none was found.
     parallel_transport : callable or None
-        ``(x, y, u) -> v``, a tangent vector carried along that geodesic, at `y`; it keeps inner products.
+        ``(x, y, u) -> v``, the parallel transport of a tangent vector along that geodesic to `y`, which preserves inner
+        products.
     typical_distance : float or None
-        What distances between points are of the order of; trust regions of pymanopt take their radius from it.
+        The order of magnitude of distances between points. The trust regions of pymanopt take their radius from it.
     """
 
     names: tuple[str, ...] | None = None
@@ -86,7 +88,7 @@ class Manifold(ABC, Generic[Point]):
 
     @classmethod
     def example(cls, rng: np.random.Generator) -> Manifold[Any]:
-        """Return a small manifold of the class, on which ``manifoldseq check`` tries it.
+        """Return a small manifold of the class, for ``manifoldseq check``.
 
         Parameters
         ----------
@@ -143,14 +145,14 @@ class Manifold(ABC, Generic[Point]):
 
     @property
     def open(self) -> bool:
-        """Whether the set is open, with a boundary that no finite step reaches: here wherever the metric is its own."""
+        """Whether the set is open, with a boundary that no finite step reaches; by default, unless it is embedded."""
         return self.metric != "embedded"
 
     @property
     def frame(self) -> Manifold[Point] | None:
-        """The same points with tangent vectors in coordinates whose dot product is the inner product, None without.
+        """The same manifold with tangent vectors in coordinates whose dot product is the inner product, or None.
 
-        Solvers run in these coordinates and transport nothing but by their projection; users see ambient vectors.
+        Solvers run in these coordinates and transport vectors by projection. Users see ambient vectors.
         """
         return None
 
@@ -201,18 +203,18 @@ class Manifold(ABC, Generic[Point]):
         return self.project(y, u)
 
     def to_frame(self, x: Point, u: Point) -> Point:
-        """Return the coordinates of an ambient vector where tangent vectors are coordinates: see ``frame``."""
+        """Return the coordinates of an ambient vector, if tangent vectors are coordinates: see ``frame``."""
         return u
 
     def from_frame(self, x: Point, c: Point) -> Point:
-        """Return the ambient vector of a tangent vector, which is itself but on the ``frame`` of a manifold."""
+        """Return the ambient vector of a tangent vector; on the ``frame`` of a manifold the two differ."""
         return c
 
     def euclidean_gradient(self, x: Point, u: Point) -> Point:
-        """Return a Euclidean gradient whose Riemannian gradient is the tangent vector `u`: here for symmetric frames.
+        """Return a Euclidean gradient whose Riemannian gradient is the tangent vector `u`, for symmetric frames.
 
-        Where the metric is embedded that is `u` itself; where tangent vectors have coordinates in a symmetric frame,
-        ``u = F c``, it is ``F⁻¹ F⁻¹ u``.
+        In the embedded metric it is `u` itself. If tangent vectors have coordinates in a symmetric frame, ``u = F c``,
+        it is ``F⁻¹ F⁻¹ u``.
         """
         frame = self.frame
         return u if frame is None else frame.to_frame(x, frame.to_frame(x, u))
@@ -236,11 +238,11 @@ class Manifold(ABC, Generic[Point]):
         return norm(x) if single else np.sqrt(Manifold.inner(self, x, x, x))
 
     def pushed_inward(self, x: Point, egrad: Point) -> Any:
-        """Return how much the objective would fall, to first order, if a point next to the boundary moved inward.
+        """Return how much the objective would decrease, to first order, if a point near the boundary moved inward.
 
-        Of an open manifold such as the positive numbers: near the boundary the metric makes every Riemannian gradient
-        small, so this tells a minimum there from a point that is caught. Zero or positive; a float, or an array over
-        the leading axes. Here zero: there is no boundary.
+        On an open manifold such as the positive numbers, the metric makes every Riemannian gradient small near the
+        boundary. This value distinguishes a minimum there from a point where a solver stalls. It is zero or positive: a
+        float, or an array over the leading axes. The default is zero, for manifolds without a boundary.
         """
         return filled(x, self.shape, 0.0)
 
@@ -254,8 +256,8 @@ class Manifold(ABC, Generic[Point]):
     def basis(self, x: Point) -> np.ndarray:
         """Return bases of the tangent spaces that are orthonormal in the metric, shape (…, entries of a point, dim).
 
-        Column k is the k-th tangent vector, with its entries in the order of :func:`manifoldseq.linalg.flatten`. Here
-        they come from the singular vectors of the projection.
+        Column k is the k-th tangent vector, with its entries in the order of :func:`manifoldseq.linalg.flatten`. The
+        default computes them from the singular vectors of the projection.
 
         Examples
         --------
@@ -307,8 +309,9 @@ class Manifold(ABC, Generic[Point]):
     def descent_curve(self, x: Point, egrad: Point) -> Callable[[Any], Point]:
         """Return ``step -> point``, a curve from `x` along which a function with this gradient decreases at first.
 
-        On orthonormal columns the Cayley curve (16), (17), on bounds the clipped line (18) of the LDS paper; elsewhere
-        the retraction of the negative gradient. On a product `step` may be a sequence of one step per factor.
+        For orthonormal columns it is the Cayley curve (16), (17) of the LDS paper, for bounds the clipped line (18),
+        and for other manifolds the retraction of the negative gradient. On a product, `step` may be a sequence with one
+        step per factor.
         """
         gradient = self.gradient(x, egrad)
         return lambda step: self.retract(x, tree_map(lambda leaf: -leaf.dtype.type(step) * leaf, gradient))
@@ -342,8 +345,8 @@ class Manifold(ABC, Generic[Point]):
 class InFrame(Manifold[Point]):
     """Mixin for manifolds whose tangent vectors have an orthonormal frame: inherit it first.
 
-    A subclass of this and the manifold takes ambient vectors to coordinates by `to_frame` and back by `from_frame`, and
-    has `project`, `gradient`, `hessian` and `retract` in coordinates.
+    A subclass of this class and of the manifold converts ambient vectors to coordinates by `to_frame` and back by
+    `from_frame`, and implements `project`, `gradient`, `hessian` and `retract` in coordinates.
     """
 
     metric = "embedded"

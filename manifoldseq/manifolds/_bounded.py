@@ -79,12 +79,13 @@ class BoundedDiagonal(_Bounded):
     ----------
     n : int
     bound : float
-        Greater than zero; below one it makes ``diag(x) @ V`` a stable transition matrix for every orthogonal V.
+        The bound, greater than zero. If it is below one, ``diag(x) @ V`` is a stable transition matrix for every
+        orthogonal V.
 
     Notes
     -----
-    ``Box(-bound, bound, n)`` by its name in the models of linear dynamical systems: clipping is the bound normalization
-    (18) of the LDS paper. See :class:`Box`.
+    It is equivalent to ``Box(-bound, bound, n)``, under the name that the models of linear dynamical systems use.
+    Clipping is the bound normalization (18) of the LDS paper. See :class:`Box`.
 
     Examples
     --------
@@ -123,15 +124,15 @@ class BoundedDiagonal(_Bounded):
 
 
 class Box(_Bounded):
-    """Arrays whose entries lie between bounds of their own, which may be infinite and can be reached.
+    """Arrays with a lower and an upper bound for each entry; entries may be equal to their bounds.
 
     Parameters
     ----------
     lower, upper : float or array-like
-        Bounds, ``lower <= upper``, which broadcast against each other and `shape`; −inf and inf where there is none.
-        Where the two are equal the entry is fixed. In place of the two, `lower` may be a ``scipy.optimize.Bounds``.
+        Bounds, ``lower <= upper``, which broadcast against each other and `shape`. Use −inf or inf for entries without
+        a bound. Equal bounds fix an entry. `lower` alone may be a ``scipy.optimize.Bounds``.
     *shape : int
-        Shape of a point; that of the bounds by default.
+        Shape of a point. The default is the shape of the bounds.
 
     Raises
     ------
@@ -143,11 +144,11 @@ class Box(_Bounded):
     Bounds are kept by clipping, with an active set: ``project`` is the identity; ``gradient`` drops components that
     push outward at an active bound, so its norm measures stationarity; ``retract`` and ``nearest`` clip. Source:
     Bertsekas, "Projected Newton methods for optimization problems with simple constraints", 1982. A factor of a
-    :class:`Product` puts bounds on some variables and a manifold on others. Where the optimum is inside, and the
-    objective is defined inside only, use :class:`OpenBox` or :class:`Positive`.
+    :class:`Product` puts bounds on some variables and a manifold on others. If the optimum is in the interior and the
+    objective is defined only there, use :class:`OpenBox` or :class:`Positive`.
 
-    Random points are uniform between two finite bounds, at an exponential distance of a single one, and normal where
-    there is none.
+    Random entries are uniform between two finite bounds, have an exponential distance from a single finite bound, and
+    are normal without bounds.
 
     Examples
     --------
@@ -187,7 +188,7 @@ class Box(_Bounded):
             where = tuple(int(k) for k in np.argwhere(wrong)[0])
             raise ValueError(
                 f"Box(lower, upper): entry {where[0] if len(where) == 1 else where} has the bounds "
-                f"{self.lower[where]:g} and {self.upper[where]:g}: needed are lower <= upper, no NaN, "
+                f"{self.lower[where]:g} and {self.upper[where]:g}: required are lower <= upper, no NaN, "
                 "and a finite bound or −inf below, inf above"
             )
         self._free = freeze(self.lower < self.upper)

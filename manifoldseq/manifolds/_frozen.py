@@ -22,13 +22,14 @@ from ._stiefel import Stiefel
 class Frozen(Manifold[Point]):
     """The points of a manifold with the tangent spaces {0}, so that every solver stays at its start.
 
-    As a factor of a product it keeps that factor's array bit by bit; :meth:`manifoldseq.Problem.freeze` makes it one.
+    As a factor of a product it keeps the array of that factor unchanged. :meth:`manifoldseq.Problem.freeze` creates
+    such factors.
 
     Parameters
     ----------
     manifold : Manifold
-        Where the points lie: ``nearest``, ``feasibility`` and ``random_point`` are its own, but a point that is off it
-        by at most 1e-6 is its own nearest one.
+        The manifold of the points, which defines ``nearest``, ``feasibility`` and ``random_point``. ``nearest`` returns
+        a point unchanged if it is off the manifold by at most 1e-6.
 
     Examples
     --------
@@ -46,7 +47,7 @@ class Frozen(Manifold[Point]):
 
     @classmethod
     def example(cls, rng: np.random.Generator) -> Manifold[Any]:
-        """Return a product with such a factor: alone it has no tangent vectors."""
+        """Return a product with a frozen factor, because a frozen manifold alone has no tangent vectors."""
         return Product(Frozen(Stiefel(5, 2)), Euclidean(3))
 
     def __post_init__(self) -> None:

@@ -17,7 +17,7 @@ class GeneralizedStiefel(Manifold[np.ndarray]):
     Parameters
     ----------
     B : array-like, shape (n, n)
-        Symmetric positive definite; copied. Kept in float64.
+        Symmetric positive definite matrix, copied to float64.
     p : int
         At most n.
 
@@ -29,8 +29,8 @@ class GeneralizedStiefel(Manifold[np.ndarray]):
     Notes
     -----
     The metric is ``<U, V> = tr(UᵀBV)``. With the Cholesky factor ``B = LLᵀ``, ``Y = LᵀX`` has orthonormal columns, and
-    ``Lᵀ`` takes everything to :class:`Stiefel`, with its retractions, geodesics, logarithm and Hessian; its tangent
-    vectors are the frame in which solvers run. Each operation costs two triangular products or solves more. Source:
+    ``Lᵀ`` maps all operations to :class:`Stiefel`, with its retractions, geodesics, logarithm and Hessian. Solvers run
+    in the frame of its tangent vectors. Each operation needs two additional triangular products or solves. Source:
     Absil, Mahony, Sepulchre, "Optimization algorithms on matrix manifolds", 2008, section 4.5; Sato, Aihara, "Cholesky
     QR-based retraction on the generalized Stiefel manifold", 2019.
 

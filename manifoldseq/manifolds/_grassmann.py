@@ -15,11 +15,11 @@ from ._stiefel import _OrthonormalColumns
 
 @dataclass(frozen=True)
 class Grassmann(_OrthonormalColumns):
-    """Subspaces of dimension p of R^n; a point is an n×p matrix whose orthonormal columns span one.
+    """Subspaces of dimension p of R^n; a point is an n×p matrix of orthonormal columns that span the subspace.
 
     Use it in place of :class:`Stiefel` when the objective depends on the subspace only, ``f(X Q) = f(X)`` for every
-    orthogonal Q: no step is spent on turning the basis, and minimizers are isolated. A function that tells X from X Q
-    is not a function on this manifold.
+    orthogonal Q: steps do not rotate the basis, and minimizers are isolated. A function with different values at X and
+    X Q is not a function on this manifold.
 
     Parameters
     ----------

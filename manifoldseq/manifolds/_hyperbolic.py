@@ -26,7 +26,7 @@ class Hyperbolic(Manifold[np.ndarray]):
     The metric is the Lorentz product ``⟨u, v⟩ = −u₀v₀ + u₁v₁ + … + uₙvₙ``, which is positive on tangent vectors,
     ``⟨x, u⟩ = 0``. The retraction ``"exp"`` is the geodesic ``cosh|u| x + sinh|u| u/|u|``; distances are ``arcosh(−⟨x,
     y⟩)``. A point of the Poincaré ball is ``x[1:] / (1 + x₀)``. Beyond a distance of about 17 from the vertex (1, 0, …)
-    float64 no longer tells ``x₀`` from ``|x[1:]|`` (5 in float32): distances between such points lose their accuracy.
+    float64 cannot distinguish ``x₀`` from ``|x[1:]|`` (5 in float32), and distances between such points are inaccurate.
     Source: Nickel, Kiela, "Learning continuous hierarchies in the Lorentz model of hyperbolic geometry", 2018.
 
     Examples

@@ -139,8 +139,8 @@ class _InFrame(InFrame[np.ndarray], _Entrywise):
 class Positive(_Entrywise):
     """Arrays of positive numbers: variances, weights, scales.
 
-    Steps multiply, so that a problem looks the same in any unit and no step leaves the set. Where zeros are expected at
-    the optimum the iterates only approach them; then use bounds.
+    Steps are multiplicative, so that a problem is the same in any unit and no step leaves the set. Iterates only
+    approach zeros of the optimum: if you expect zeros, use bounds.
 
     Parameters
     ----------
@@ -216,9 +216,10 @@ class Positive(_Entrywise):
 
 @dataclass(frozen=True)
 class OpenBox(_Entrywise):
-    """Vectors whose entries lie inside (−bound, bound), by the sigmoid of a free coordinate: ``x = bound·tanh(z/2)``.
+    """Vectors with entries inside (−bound, bound): ``x = bound·tanh(z/2)`` with a free coordinate z.
 
-    No bound is ever active, and iterates crawl where the optimum lies on one: there `BoundedDiagonal` is the choice.
+    No bound is ever active, and iterates converge slowly if the optimum lies on a bound. In this case use
+    `BoundedDiagonal`.
 
     Parameters
     ----------

@@ -22,20 +22,22 @@ ON = 1e-6
 class Power(Manifold[Point]):
     """n points of one manifold, along a leading axis of its arrays; ``M ** n`` is ``Power(M, n)``.
 
-    The same set as the product of n equal factors, in arrays instead of tuples, without a loop over the factors.
+    The set is the same as the product of n equal factors, with arrays instead of tuples and without a loop over the
+    factors.
 
     Parameters
     ----------
     manifold : Manifold
-        Of points of shape (…); those of the power have shape (n, …), or are tuples of such arrays.
+        The manifold of one point, of shape (…). Points of the power have shape (n, …), or are tuples of such arrays.
     n : int
     fixed : sequence of int
-        Numbers of points that keep their arrays, bit by bit, in every solver: anchors of a pose graph, or known points.
+        Numbers of points that no solver changes: anchors of a pose graph, or known points.
 
     Notes
     -----
-    Metric, retractions and transport are those of each point. ``feasibility`` is the largest violation. Of the
-    ``components**n`` components number i has the digits of i, the first point the lowest.
+    Metric, retractions and transport are applied to each point. ``feasibility`` is the largest violation. There are
+    ``components**n`` components. The digits of the number of a component in base ``components`` are the components of
+    the points; the first point has the lowest digit.
 
     Examples
     --------

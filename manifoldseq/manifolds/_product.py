@@ -79,7 +79,7 @@ class Factored(Manifold[Point]):
 
     @cached_property
     def frame(self) -> Manifold[Any] | None:  # type: ignore[override]
-        """The product of the frames of the factors, and of those factors that have none."""
+        """The product of the frames of the factors, with the factors themselves if they have no frame."""
         frames = [factor.frame for factor in self.factors]
         if not any(frame is not None for frame in frames):
             return None
@@ -124,7 +124,7 @@ class Factored(Manifold[Point]):
 
     @cached_property
     def retractions(self) -> tuple[str, ...]:  # type: ignore[override]
-        """The kinds that some factor knows; a factor that lacks one uses its default."""
+        """The retractions of all factors together. A factor without a retraction of that name uses its default."""
         return tuple(dict.fromkeys(kind for factor in self.factors for kind in factor.retractions))
 
     @property
@@ -282,9 +282,9 @@ class Product(Factored[Point]):
 
     Notes
     -----
-    Every operation is a loop over the factors. For n equal ones take ``manifold ** n``, a :class:`Power`: its points
-    are arrays of shape (n, …), and no operation has a loop. With 150 rotations an evaluation in a run of L-BFGS takes
-    13 times as long on the product.
+    Every operation is a loop over the factors. For n equal factors use ``manifold ** n``, a :class:`Power`: its points
+    are arrays of shape (n, …), and its operations have no loop. With 150 rotations an evaluation in a run of L-BFGS
+    takes 13 times as long on the product.
 
     Raises
     ------
@@ -368,8 +368,8 @@ class CanonicalLDS(Factored[tuple[np.ndarray, np.ndarray, np.ndarray]]):
 
     Notes
     -----
-    One component: the sign of a λ carries the determinant of V. ``|λ| < 1`` implies stability but is not implied by it,
-    so this restricts the stable systems.
+    One connected component suffices, because the sign of a λ can replace the determinant of V. ``|λ| < 1`` implies
+    stability, but the converse does not hold: not every stable system is a point.
 
     Examples
     --------

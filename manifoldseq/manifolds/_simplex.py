@@ -16,9 +16,9 @@ from ._geodesics import Arc, carried_along, great_circle
 class Simplex(Manifold[np.ndarray]):
     """Positive arrays that sum to one along the last axis: mixture weights, responsibilities.
 
-    For optima inside the simplex. Where an entry of the optimum is zero the iterates approach it and the gradient norm
-    of this metric vanishes there, whatever the sign of the derivative: start inside, not near a face. Exact zeros need
-    ``inequalities`` of the problem.
+    Use it for optima in the interior of the simplex. If an entry of the optimum is zero, the iterates approach it, and
+    the gradient norm of this metric vanishes there for any sign of the derivative: start in the interior, not near a
+    face. Exact zeros need ``inequalities`` of the problem.
 
     Parameters
     ----------
@@ -27,11 +27,11 @@ class Simplex(Manifold[np.ndarray]):
 
     Notes
     -----
-    Fisher metric ``<u, v> = Σ u v / x``, that of the sphere of radius two under ``x = y²``. Retractions ``"exp"``
-    (default; great circles of y) of second order, and ``"softmax"``, ``x exp(u / x)`` divided by its sum, of first. No
-    entry falls below the rounding unit. ``feasibility`` is one or more where an entry is not positive; ``nearest`` is
-    the Euclidean projection. Source: Sun, Gao, Hong, Mishra, Yin, "Escaping from saddle points on Riemannian
-    manifolds", 2019, and Manopt's ``multinomialfactory``.
+    The Fisher metric ``<u, v> = Σ u v / x`` is the metric of the sphere of radius two under ``x = y²``. Retractions
+    ``"exp"`` (default; great circles of y) of second order, and ``"softmax"``, ``x exp(u / x)`` divided by its sum, of
+    first. No entry falls below the rounding unit. ``feasibility`` is one or more where an entry is not positive;
+    ``nearest`` is the Euclidean projection. Source: Sun, Gao, Hong, Mishra, Yin, "Escaping from saddle points on
+    Riemannian manifolds", 2019, and Manopt's ``multinomialfactory``.
 
     Examples
     --------

@@ -26,10 +26,10 @@ class SymmetricPositiveDefinite(Manifold[np.ndarray]):
     ----------
     n : int
     metric : {"affine-invariant", "log-euclidean", "bures-wasserstein"}
-        The second measures in matrix logarithms: its geometry is flat, ``dist`` is ``‖log X − log Y‖``, and means are
-        closed forms. It is the same in any unit and any orthonormal basis. The third is optimal transport between
-        normal distributions of mean zero, ``dist² = tr X + tr Y − 2 tr (X^½ Y X^½)^½``; it has no singularity at the
-        boundary, which is at a finite distance.
+        The log-Euclidean metric measures matrix logarithms: its geometry is flat, ``dist`` is ``‖log X − log Y‖``, and
+        means have a closed form. It does not depend on the unit and the orthonormal basis. The Bures–Wasserstein metric
+        is the distance of optimal transport between normal distributions of mean zero, ``dist² = tr X + tr Y − 2 tr
+        (X^½ Y X^½)^½``; it has no singularity at the boundary, which is at a finite distance.
 
     Raises
     ------
@@ -38,7 +38,7 @@ class SymmetricPositiveDefinite(Manifold[np.ndarray]):
 
     Notes
     -----
-    Affine-invariant metric ``<U, V> = tr(X⁻¹ U X⁻¹ V)``: the same problem in any basis, and no step leaves the set.
+    Affine-invariant metric ``<U, V> = tr(X⁻¹ U X⁻¹ V)``: it does not depend on the basis, and no step leaves the set.
     Retractions of second order: ``"exp"`` (default; the geodesic, no eigenvalue growing by more than 1/√eps in a step)
     and ``"quadratic"``, ``X + U + ½ U X⁻¹ U``. With the Cholesky factors of X = LLᵀ and Y = MMᵀ the transport
     ``ML⁻¹ U L⁻ᵀMᵀ`` keeps inner products. Computed in float64 throughout. The set is open: ``feasibility`` is one or
@@ -48,10 +48,10 @@ class SymmetricPositiveDefinite(Manifold[np.ndarray]):
     Log-Euclidean: the retraction is ``exp(log X + D log(X)[U])``. Source: Arsigny, Fillard, Pennec, Ayache, "Geometric
     means in a novel vector space structure on symmetric positive-definite matrices", 2007.
 
-    Bures–Wasserstein: with the solution L of ``XL + LX = U`` the metric is ``½ tr(LV)`` and ``exp(X, U) = (I + L) X
-    (I + L)``. Geodesics leave the set where I + L loses its last positive eigenvalue: from there on ``exp`` is NaN,
-    between two points never. The retraction ``"exp"`` goes on inside, by factors that stay positive. There is no closed
-    form of parallel transport. Sources: Malagò, Montrucchio, Pistone, "Wasserstein Riemannian geometry of Gaussian
+    Bures–Wasserstein: with the solution L of ``XL + LX = U`` the metric is ``½ tr(LV)`` and ``exp(X, U) = (I + L) X (I
+    + L)``. Geodesics leave the set where an eigenvalue of I + L becomes zero, and ``exp`` is NaN beyond this point;
+    between two points this never happens. The retraction ``"exp"`` stays inside the set by positive factors. Parallel
+    transport has no closed form. Sources: Malagò, Montrucchio, Pistone, "Wasserstein Riemannian geometry of Gaussian
     densities", 2018; Han, Mishra, Jawanpuria, Gao, "On Riemannian optimization over positive definite matrices with the
     Bures-Wasserstein geometry", 2021.
 

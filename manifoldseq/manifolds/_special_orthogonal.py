@@ -26,7 +26,7 @@ def _skew_units(n: int) -> np.ndarray:
 class SpecialOrthogonal(_OrthonormalColumns):
     """Rotations: orthogonal n×n matrices of determinant +1.
 
-    Use :class:`Orthogonal` where reflections are allowed: no path leads to them from here.
+    Use :class:`Orthogonal` if reflections are allowed: no path on this manifold leads to them.
 
     Parameters
     ----------
@@ -35,8 +35,8 @@ class SpecialOrthogonal(_OrthonormalColumns):
     Notes
     -----
     Tangent vectors are ambient, ``U = XΩ`` with skew-symmetric Ω; the metric is the embedded one. Retractions
-    ``"polar"`` (default), ``"cayley"`` and ``"exp"`` are of second order, ``"qr"`` is of first. ``nearest`` is the
-    rotation of the Kabsch algorithm. ``feasibility`` is at least one at a reflection.
+    ``"polar"`` (default), ``"cayley"`` and ``"exp"`` are of second order, and ``"qr"`` is of first order. ``nearest``
+    is the rotation of the Kabsch algorithm. ``feasibility`` is at least one at a reflection.
 
     Examples
     --------

@@ -111,7 +111,7 @@ class Sphere(_UnitNorm):
     Notes
     -----
     Embedded metric; retractions ``"polar"`` (default: add and divide by the norm) and ``"exp"`` (great circles), both
-    of second order. ``Sphere(1)`` is the two numbers ±1, which are its two components.
+    of second order. ``Sphere(1)`` contains the two numbers ±1, which are its two components.
 
     Examples
     --------
@@ -172,8 +172,9 @@ class Oblique(_UnitNorm):
 
     Notes
     -----
-    The product of m spheres in R^n, as one array. Retractions as on :class:`Sphere`. For n = 1 the entries are signs:
-    of the 2^m components number i has −1 where its binary digits, the lowest first, are one.
+    The set is the product of m spheres in R^n, stored as one array, with the retractions of :class:`Sphere`. For n = 1
+    the entries are signs, and there are 2^m components: component i has −1 where the binary digits of i, the lowest
+    first, are one.
 
     Examples
     --------

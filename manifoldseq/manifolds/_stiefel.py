@@ -143,10 +143,11 @@ class Stiefel(_OrthonormalColumns):
     Parameters
     ----------
     n, p : int
-        With n ≥ p. For n = p this is the orthogonal group with its two components, see :class:`Orthogonal`.
+        Numbers of rows and columns, n ≥ p. For n = p this is the orthogonal group with its two components, see
+        :class:`Orthogonal`.
     metric : {"embedded", "canonical"}
-        The second is ``<U, V> = tr Uᵀ(I − ½ XXᵀ)V``: turning columns into each other is half as long, squared, as it
-        is in the surrounding space.
+        The canonical metric is ``<U, V> = tr Uᵀ(I − ½ XXᵀ)V``: squared lengths of rotations within the span of the
+        columns are half of those in the embedded metric.
 
     Raises
     ------
@@ -159,12 +160,12 @@ class Stiefel(_OrthonormalColumns):
     canonical metric ``"cayley"`` is the default, and of second order. ``descent_curve`` is equation (17) of the LDS
     paper, which descends along the canonical gradient.
 
-    For 1 < p < n ``log`` is an iteration. It gives the shortest geodesic where that is shorter than π (embedded) or
-    √(4/5) π (canonical), within which it is unique. Beyond that length, where most random points are if p is large, it
-    is NaN, as ``dist`` is; and where the iteration did not end, which happened to 4 of 1,440 pairs at 0.99 of that
-    length and to none of 10,080 below. Sources: Edelman, Arias, Smith, "The geometry of algorithms with orthogonality
-    constraints", 1998; Zimmermann, Hüper, "Computing the Riemannian logarithm on the Stiefel manifold: metrics,
-    methods, and performance", 2022.
+    For 1 < p < n ``log`` is an iteration. It computes the shortest geodesic if its length is below π (embedded) or
+    √(4/5) π (canonical), where it is unique. Beyond that length ``log`` and ``dist`` are NaN; if p is large, most
+    random points are that far apart. They are also NaN if the iteration does not converge, which happened for 4 of
+    1,440 pairs at 0.99 of that length and for none of 10,080 pairs below. Sources: Edelman, Arias, Smith, "The geometry
+    of algorithms with orthogonality constraints", 1998; Zimmermann, Hüper, "Computing the Riemannian logarithm on the
+    Stiefel manifold: metrics, methods, and performance", 2022.
 
     Examples
     --------
@@ -313,8 +314,9 @@ class Orthogonal(_OrthonormalColumns):
 
     Notes
     -----
-    Two connected components: number 0 has determinant +1, number 1 has −1. No continuous path leads from one to the
-    other: ``minimize`` without a start searches both, and ``minimize(…, x0, components="all")`` does with one.
+    The group has two connected components: component 0 has determinant +1, component 1 has −1. No continuous path
+    connects them: ``minimize`` without a start searches both, and so does ``minimize(…, x0, components="all")`` with a
+    start.
 
     Examples
     --------

@@ -29,11 +29,11 @@ class Prepared:
     blocks : RowBlocks, optional
         The rows that `statistics` are sums over.
     sweep : object, optional
-        What `statistics` gets in place of `model`. It is sent to every worker for every sum, so it must be small.
+        The argument of `statistics` in place of `model`. It is sent to every worker for every sum, so it must be small.
     n : int, optional
-        Number of terms that `batch` chooses from, where the rows are not in blocks.
+        Number of terms that `batch` chooses from, if the rows are not in blocks.
     spec : ModelSpec, optional
-        The model with all parts; set where a problem is made.
+        The model with all parts. It is set when a problem is made.
     """
 
     model: Any

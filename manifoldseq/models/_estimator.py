@@ -30,19 +30,19 @@ class ModelEstimator(BaseEstimator):
     """Base of estimators that minimize a registered model; abstract.
 
     A subclass states parameters, turns data into the data of the model (`_problem`), and answers from the point that
-    `_solved` returns. Of its parameters, ``n_init, max_iter, tol, random_state, n_jobs`` and ``verbose`` are used here
-    if it has them.
+    `_solved` returns. The base class uses its parameters ``n_init, max_iter, tol, random_state, n_jobs`` and
+    ``verbose`` if they exist.
 
     Attributes
     ----------
     objective_ : float
-        The least value of the cost of the model.
+        The smallest value of the cost of the model.
     n_iter_ : int
     history_ : dict of str to ndarray
         Equally long columns, see `manifoldseq.Run`.
     status_ : manifoldseq.Status
     provenance_ : dict of str to str
-        Who gives the model, its initializer, its updates and the solver: ``"plugin:name version"``.
+        The plugins that provide the model, its initializer, its updates and the solver: ``"plugin:name version"``.
 
     Examples
     --------

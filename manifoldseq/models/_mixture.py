@@ -38,7 +38,7 @@ class MixtureSums(Sums):
     counts : ndarray of shape (K,)
         Sums of the responsibilities.
     moments : tuple of ndarray
-        What `MixtureModel.moments` returned, added.
+        The sums of the values of `MixtureModel.moments`.
     log_likelihood : float
     """
 
@@ -70,9 +70,8 @@ class MixtureModel(ABC):
 
     @abstractmethod
     def start(self, X: Array, weight: Array, rng: np.random.Generator) -> Point:
-        """Return a point to begin with, from different rows with the weights of all that are equal, of 20,000 at most.
-
-        Their order is not that of the data, so that a row of weight two is two rows.
+        """Return a starting point from at most 20,000 different rows, each with the total weight of the rows equal to
+        it. The order of the rows does not depend on the data, so that a row of weight two is equivalent to two rows.
         """
 
     @abstractmethod
@@ -89,11 +88,11 @@ class MixtureModel(ABC):
 
     @abstractmethod
     def draw(self, point: Point, labels: NDArray[np.intp], rng: np.random.Generator) -> Array:
-        """Return a row of each component that is named, (n, D)."""
+        """Draw one row of each of the given components, (n, D)."""
 
 
 def mixture_model(name: str, model: type[MixtureModel], **fields: Any) -> ModelSpec:
-    """Return the record of a mixture; `fields` are further ones, such as `summary` and `example`.
+    """Return the record of a mixture; `fields` are further fields of the record, such as `summary` and `example`.
 
     Parameters
     ----------

@@ -29,8 +29,8 @@ class RowMixture(  # pyright: ignore[reportIncompatibleMethodOverride]  # the `s
 ):
     """The estimator of a mixture of rows; abstract: a subclass states its parameters.
 
-    Parameters of the subclass that are used here: `model`, the name of a record that `mixture_model` has made, and,
-    where it has them, `solver`, `batch_size`, `init` and those of `ModelEstimator`. All others are handed to
+    The base class uses the parameter `model`, the name of a record from `mixture_model`, and, if the subclass has them,
+    `solver`, `batch_size`, `init` and the parameters of `ModelEstimator`. All other parameters are passed to
     `MixtureModel.of`.
 
     Attributes
@@ -39,7 +39,7 @@ class RowMixture(  # pyright: ignore[reportIncompatibleMethodOverride]  # the `s
     parameters_ : tuple of ndarray
         The other parts of the point.
     log_likelihood_ : float
-        Mean over the rows; of a registered model with another cost it is absent.
+        Mean over the rows. It is absent if the registered model has another cost.
     """
 
     model: str
@@ -61,7 +61,7 @@ class RowMixture(  # pyright: ignore[reportIncompatibleMethodOverride]  # the `s
         Raises
         ------
         ValueError
-            For NaN, weights below zero, and as the model does.
+            For NaN and negative weights, and for invalid parameters of the model.
         """
         X, weight = self._checked(X, sample_weight, True)
         problem = self._stated(X, weight)
@@ -108,7 +108,7 @@ class RowMixture(  # pyright: ignore[reportIncompatibleMethodOverride]  # the `s
         return np.exp(joint - np.asarray(logsumexp(joint, axis=1, keepdims=True)))
 
     def sample(self, n_samples: int = 1, random_state: Any = None) -> tuple[Array, NDArray[np.intp]]:
-        """Return drawn rows, (n, D), and the components that they are from, (n,)."""
+        """Draw rows, (n, D), and return them with their components, (n,)."""
         check_is_fitted(self, "weights_")
         rng = random_generator(random_state)
         labels = rng.choice(len(self.weights_), n_samples, p=self.weights_ / self.weights_.sum())

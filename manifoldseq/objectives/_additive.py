@@ -13,7 +13,7 @@ from ._memo import last_point
 
 @dataclass(frozen=True)
 class BlockUpdate:
-    """A closed-form update of some factors of a point that never raises the value.
+    """A closed-form update of some factors of a point that never increases the value.
 
     Attributes
     ----------
@@ -34,7 +34,7 @@ class Sums:
     """Base of statistics: a frozen dataclass of numbers and arrays that add over rows; abstract.
 
     A field ``n``, the number of rows or the sum of their weights, is required. A field that is None has no value and
-    adds nothing. Override `mixed` for a field that is not a sum, such as a row of least density.
+    adds nothing. Override `mixed` for a field that is not a sum, such as the row with the smallest density.
 
     Examples
     --------
@@ -53,7 +53,7 @@ class Sums:
         return self._with(other, lambda a, b: a + b)
 
     def mixed(self, batch: Self, share: float) -> Self:
-        """Return ``(1 - share) self + share batch``; a field that one of them lacks is that of the other."""
+        """Return ``(1 - share) self + share batch``; a field that is None in one of them is taken from the other."""
         return self._with(batch, lambda a, b: a + share * (b - a))
 
     def per_row(self) -> Self:
@@ -84,20 +84,21 @@ class Additive:
     of_block : callable
         ``of_block(point, block) -> sums`` of the rows of one block.
     sums : callable
-        ``sums(point)`` of all blocks, added in their order on every executor; remembered at the last point.
+        ``sums(point)`` of all blocks, added in the order of the blocks on every executor. The sums of the last point
+        are cached.
     value : callable
-        ``value(point, sums)``, a mean over the rows of the sums.
+        ``value(point, sums)``, a mean over the rows that the sums contain.
     damped : tuple of BlockUpdate
-        ``apply(point, sums, damping)``: lowers the value with enough damping, 1 being usual.
+        ``apply(point, sums, damping)`` decreases the value if the damping is large enough; 1 is the usual damping.
     plain : tuple of BlockUpdate
-        ``apply(point, sums)``: never raises the value.
+        ``apply(point, sums)`` never increases the value.
     carry : callable, optional
-        ``carry(old, new, sums) -> sums``: running sums after the point has moved.
+        ``carry(old, new, sums) -> sums`` transforms the running sums when the point changes.
     units : callable, optional
-        ``units(point) -> chart`` or None, see `manifoldseq.hooks.ModelSpec`; remembered at the last point.
+        ``units(point) -> chart`` or None, see `manifoldseq.hooks.ModelSpec`. The chart of the last point is cached.
     repair : callable, optional
-        ``repair(point, sums, tried) -> (k, point)`` or None: a part that has collapsed begins again; it is asked once
-        for every part k, `tried` of shape (K,) says for which.
+        ``repair(point, sums, tried) -> (k, point)`` or None restarts a component that has collapsed. It is called once
+        for every component k; `tried` of shape (K,) marks the components for which it was called before.
     """
 
     blocks: RowBlocks

@@ -61,7 +61,7 @@ class ByTorch(Differentiated):
         self.check_library(value)
         if not isinstance(value, torch.Tensor):
             if isinstance(value, int | float):
-                raise self.explained(f"it returned {type(value).__name__}, which torch cannot follow")
+                raise self.explained(f"it returned {type(value).__name__}, which torch cannot differentiate")
             raise self.returned(type(value).__name__)
         if value.is_complex():
             raise self.returned("a complex number")

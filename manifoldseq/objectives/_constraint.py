@@ -65,7 +65,7 @@ def constraint(
     Parameters
     ----------
     function : callable
-        ``function(point)``. Without `vjp` it is differentiated by autograd: write it with ``autograd.numpy`` then.
+        ``function(point)``. Without `vjp` it is differentiated by autograd and must be written with ``autograd.numpy``.
     vjp : callable, optional
         ``vjp(point, w)``, the Euclidean gradient of ``sum(w * function(point))`` in the structure of the point. `w` has
         the shape of the value.
@@ -78,8 +78,8 @@ def constraint(
     Returns
     -------
     Constraint
-        For ``ms.Problem(…, equalities=…)`` or ``inequalities=…``. A plain function there is the same as
-        ``ms.constraint(function)``.
+        A constraint for ``ms.Problem(…, equalities=…)`` or ``inequalities=…``. A plain function in these arguments is
+        the same as ``ms.constraint(function)``.
 
     Examples
     --------

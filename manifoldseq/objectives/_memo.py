@@ -16,9 +16,9 @@ R = TypeVar("R")
 def last_point(function: Callable[[Any], R]) -> Callable[[Any], R]:
     """Remember the result of `function` at the last point of each thread, by identity.
 
-    Value, gradient, Hessian products and block updates of one objective can share a forward pass this way. Identity is
-    a valid key because points handed to an objective are read-only; the point is kept alive, so its identity is not
-    reused. The result can be pickled if `function` can.
+    In this way the value, gradient, Hessian products and block updates of one objective share a forward pass. Identity
+    is a valid key because the points that an objective receives are read-only. The point is kept alive, so that its
+    identity is not reused. The result can be pickled if `function` can.
 
     Examples
     --------

@@ -30,8 +30,8 @@ class FiniteTerms:
     ----------
     n : int
     batch : callable
-        ``batch(indices) -> Objective`` whose expectation over uniform indices is the whole: already scaled by ``n /
-        len(indices)``.
+        ``batch(indices) -> Objective`` whose expectation over uniform indices is the whole objective: it must be scaled
+        by ``n / len(indices)``.
     """
 
     n: int
@@ -39,9 +39,10 @@ class FiniteTerms:
 
 
 class Traced(NamedTuple):
-    """A cost that jax can follow: ``cost(point, *args)``, a function that hashes and compares by what it computes.
+    """A cost that jax can trace: ``cost(point, *args)``, a function that hashes and compares by what it computes.
 
-    Objectives with equal costs, and data of equal shapes, share what is compiled; data are arguments, not constants.
+    Objectives with equal costs and data of equal shapes share one compilation, because data are arguments, not
+    constants.
 
     Examples
     --------
@@ -57,7 +58,7 @@ class Traced(NamedTuple):
 
 @dataclass(frozen=True)
 class Objective:
-    """A function to minimize and its derivatives. A missing ability is None; wrap one by :func:`dataclasses.replace`.
+    """A function to minimize and its derivatives. Missing functions are None; :func:`dataclasses.replace` wraps them.
 
     Attributes
     ----------
@@ -72,30 +73,32 @@ class Objective:
     updates : tuple of BlockUpdate
         Closed-form updates of some factors.
     batched : callable, optional
-        ``batched(points, which) -> (values, gradients)`` of many problems at once, for ``minimize_batch``. `which` are
-        the numbers of the problems that are still active, an integer array of length b; `points` holds their points
-        only, so every leaf has a leading axis of length b, as has every leaf of the gradients; values have shape (b,).
+        ``batched(points, which) -> (values, gradients)`` of many problems at once, for ``minimize_batch``. `which` is
+        an integer array of length b with the numbers of the problems that are still active. `points` holds the points
+        of these problems: every array has a leading axis of length b, and so has every array of the gradients. The
+        values have shape (b,).
     costly_hessian : bool
-        Whether a Hessian product costs as much as several gradients, as where it is differentiated automatically:
-        ``solver="auto"`` does without it then.
+        Whether a Hessian product costs as much as several gradients, for example because it is differentiated
+        automatically. If True, ``solver="auto"`` does not use it.
     riemannian : bool
         Whether ``value_and_gradient`` and ``hessian_product`` give the Riemannian gradient and Hessian, in ambient
-        tangent vectors. A :class:`Problem` makes Euclidean ones of them.
+        tangent vectors. A :class:`Problem` converts them to Euclidean derivatives.
     additive : Additive, optional
-        Of a registered model whose data enter through sums over blocks of rows: what expectation maximization needs.
+        The functions that expectation maximization needs, for a registered model whose data enter through sums over
+        blocks of rows.
     parts : mapping of str to callable
-        Further abilities, ``part(point)``, that a solver asks for by name and that the engine itself does not know.
+        Further functions, ``part(point)``, that a solver looks up by name. The engine itself does not use them.
     residuals : optional
-        Of :func:`least_squares`: the residual blocks, which a :class:`Problem` puts on its manifold.
+        The residual blocks of :func:`least_squares`. A :class:`Problem` binds them to its manifold.
     traced : Traced, optional
         The cost as a function of jax and its data, for solvers that compile their loop, such as ``"jax:lbfgs"``.
         ``ms.objective(…, backend="jax")`` and ``ms.finite_sum(…, backend="jax")`` have it; sums and multiples keep it.
 
     Notes
     -----
-    Objectives add and scale: ``data_term + 0.1 * penalty``. A sum keeps ``terms`` (the side without them is added to
-    each batch) and drops ``updates``, ``additive``, ``parts`` and ``residuals``. Points handed to an objective are
-    read-only.
+    Objectives add and scale: ``data_term + 0.1 * penalty``. A sum keeps ``terms`` (a summand without terms is added to
+    each batch) and drops ``updates``, ``additive``, ``parts`` and ``residuals``. The points that an objective receives
+    are read-only.
 
     Examples
     --------
@@ -177,30 +180,31 @@ def objective(
     Parameters
     ----------
     cost : callable, optional
-        ``cost(point) -> float``. Without a gradient it is differentiated by `backend`; write it with ``autograd.numpy``
-        (``jax.numpy``, torch) then. Also a decorator: ``@ms.objective``.
+        ``cost(point) -> float``. Without a gradient it is differentiated by `backend`; in this case write it with
+        ``autograd.numpy`` (``jax.numpy``, torch). ``@ms.objective`` as a decorator is the same.
     gradient : callable, optional
         ``gradient(point)``: the Euclidean gradient, in the structure of the point.
     value_and_gradient : callable, optional
-        Both at once, if they share work; `cost` defaults to its first part.
+        Both in one call, for functions that share work. `cost` defaults to the first of the two.
     hessian_product : callable, optional
-        ``hessian_product(point, tangent)``; by `backend` if the cost is differentiated by it.
+        ``hessian_product(point, tangent)``; by default the backend computes it if it differentiates the cost.
     riemannian_gradient, riemannian_hessian : callable, optional
         ``riemannian_gradient(point)`` and ``riemannian_hessian(point, tangent)``, ambient tangent vectors in the metric
         of the manifold that the objective is minimized over, instead of Euclidean derivatives.
     batched : callable, optional
-        ``batched(points, which) -> (values, gradients)`` of many problems at once, see :class:`Objective`. Given alone,
-        the objective of a single point is that of problem 0.
+        ``batched(points, which) -> (values, gradients)`` of many problems at once, see :class:`Objective`. If no other
+        function is given, the objective of a single point is the objective of problem 0.
     args : tuple
         Further arguments of a cost that is differentiated, ``cost(point, *args)``: its data. jax compiles a cost once
-        for all data of equal shapes that come this way; data that a cost finds in its closure are constants of one
-        compilation.
+        for all arguments of equal shapes, whereas data in the closure of the cost are constants of one compilation.
     backend : {"autograd", "jax", "torch"}
-        Automatic differentiation: values, gradients and Hessian products, each built when it is first asked for. jax
-        compiles the cost, and computes in double precision where the point is double, whatever its global flag says.
+        The library that computes values, gradients and Hessian products by automatic differentiation. Each function is
+        built on its first call. jax compiles the cost. It computes in double precision if the point is in double
+        precision, for any value of its global flag.
     device, dtype : str, optional
-        With torch, where the cost's own tensors are and of what kind, such as ``"cuda"`` and ``"float32"``: the point
-        comes as a tensor of that sort (by default on the CPU, of its own dtype), derivatives go back in its dtype.
+        With torch, the device and dtype of the tensors in the cost, such as ``"cuda"`` and ``"float32"``. The point is
+        converted to such a tensor (by default on the CPU, in the dtype of the point), and derivatives are converted
+        back to the dtype of the point.
 
     Returns
     -------
@@ -209,8 +213,8 @@ def objective(
     Raises
     ------
     TypeError
-        If neither a cost nor a fused function is given, or Euclidean and Riemannian derivatives together; when it is
-        evaluated, if the cost returns no real number or the backend cannot follow it.
+        If neither a cost nor a fused function is given, or if both Euclidean and Riemannian derivatives are given. At
+        evaluation, if the cost returns no real number or the backend cannot differentiate it.
     ValueError
         For an unknown backend, or a device without torch.
     ImportError

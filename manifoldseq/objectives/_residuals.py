@@ -32,7 +32,7 @@ class Residuals:
     function : callable
         ``function(*points) -> (K, m)``.
     on : tuple of (name, indices), or None
-        The factor and the indices of each slot; None where the function takes the whole point.
+        The factor and the indices of each slot; None if the function takes the whole point.
     jacobian : callable, optional
         ``jacobian(*points)``, one array (K, m, a) or (K, m, d) per slot.
     value_and_jacobian : callable, optional
@@ -147,17 +147,18 @@ def residuals(
         Jacobian it is differentiated by autograd.
     on : array of int, tuple (name, array of int), or tuple of these
         One slot per argument: the indices of the points of a ``Power`` that the K residuals depend on, with the name of
-        the factor on a ``Product``. A factor that is no power is named alone; all residuals share its point.
+        the factor on a ``Product``. For a factor that is not a power, the slot is its name; all residuals share its
+        point.
     jacobian : callable, optional
         ``jacobian(*points)``: for each slot an array (K, m, a) of derivatives by the a entries of a point, or (K, m, d)
         in the coordinates of ``manifold.basis``.
     value_and_jacobian : callable, optional
-        Both at once, where they share work.
+        Both in one call, for functions that share work.
     loss : Loss or str, optional
-        Of the squared norm of each of the K residuals, such as ``ms.losses.Cauchy(3.0)`` or ``"gnc"``; squares by
-        default.
+        A loss of the squared norm of each of the K residuals, such as ``ms.losses.Cauchy(3.0)`` or ``"gnc"``. By
+        default the squared norm itself is used.
     weights : array, optional
-        What the residuals are multiplied by before the loss: (m,) or (K, m) for single entries (inverse standard
+        Factors of the residuals, applied before the loss: (m,) or (K, m) for single entries (inverse standard
         deviations; (K, 1) where residuals have shape (K,)), (K, m, m) or (1, m, m) for square roots of information
         matrices.
 
@@ -203,13 +204,13 @@ def least_squares(*blocks: Residuals | Callable[[Any], Any]) -> Objective:
     Parameters
     ----------
     *blocks : Residuals or callable
-        What :func:`residuals` returns, or a function of the whole point.
+        The return values of :func:`residuals`, or functions of the whole point.
 
     Returns
     -------
     Objective
-        A :class:`Problem` gives it its value and gradient, which need the manifold. Equivalent to
-        `scipy.optimize.least_squares`, whose robust losses are of single entries and not of residuals.
+        Its value and gradient need the manifold and are available in a :class:`Problem`. It is equivalent to the
+        objective of `scipy.optimize.least_squares`, except that scipy applies robust losses to single entries.
 
     Examples
     --------

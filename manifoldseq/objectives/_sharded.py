@@ -19,10 +19,11 @@ from ._objective import FiniteTerms, Objective, number
 def sharded(make_objective: Callable[[Any], Objective], recipes: Sequence[Callable[[], Any]]) -> Objective:
     """Build the sum of one objective per shard of the data.
 
-    ``make_objective(recipe())`` runs once per shard, where the executor of the context computes, and stays there:
-    under ``using("dask", …)`` on a worker, else in this process. For every evaluation the point goes out, and a value
-    and a gradient per shard come back; they are added in the order of the recipes, in float64, so the result has the
-    same bits on every executor. A worker that dies takes no data with it: another one follows the recipe again.
+    ``make_objective(recipe())`` runs once per shard, in the process in which the executor of the context computes, and
+    the objective stays there: under ``using("dask", …)`` on a worker, else in this process. For every evaluation the
+    point is sent to the shards, and every shard returns a value and a gradient. They are added in float64 in the order
+    of the recipes, so that the result has the same bits on every executor. If a worker dies, another worker runs its
+    recipes again.
 
     Parameters
     ----------
@@ -35,8 +36,8 @@ def sharded(make_objective: Callable[[Any], Objective], recipes: Sequence[Callab
     Returns
     -------
     Objective
-        With those of ``value_and_gradient, hessian_product, terms`` that every shard has; the terms are numbered
-        through the shards, and a batch asks only the shards that it falls into.
+        An objective with those of ``value_and_gradient, hessian_product, terms`` that every shard has. The terms are
+        numbered across the shards, and a batch evaluates only the shards of its terms.
 
     Raises
     ------
@@ -47,9 +48,9 @@ def sharded(make_objective: Callable[[Any], Objective], recipes: Sequence[Callab
 
     Notes
     -----
-    The shards are loaded now, to see what they can do: call this inside the block whose executor is to hold them, or
-    they are loaded once here and once there. In one process all shards are in memory together (a memory map is not).
-    Starts of one :func:`manifoldseq.minimize` that run on several workers each load every shard.
+    The shards are loaded in this call, to find out which functions they have. Call it inside the ``using`` block whose
+    executor holds them; otherwise they are loaded twice. In one process all shards are in memory together (unless they
+    are memory maps). Starts of one :func:`manifoldseq.minimize` that run on several workers each load every shard.
 
     Examples
     --------

@@ -21,7 +21,7 @@ def between(
     Parameters
     ----------
     rotations : ndarray of shape (K, d, d)
-        Of the measured relative poses, d = 2 or 3.
+        Rotations of the measured relative poses, d = 2 or 3.
     translations : ndarray of shape (K, d)
     on : tuple
         The slots (i, j), see :func:`manifoldseq.residuals`, of points of ``SpecialEuclidean(d) ** n``.

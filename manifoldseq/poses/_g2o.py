@@ -34,7 +34,7 @@ class PoseGraph:
     information : ndarray of shape (K, m, m)
         Inverse covariances, m = 3 or 6, rotation first.
     fixed : tuple of int
-        Poses that are known; without one, the first pose is fixed.
+        Indices of known poses. If it is empty, the first pose is fixed.
     ids : ndarray of shape (n,)
         The numbers of the poses in the file.
 
@@ -81,7 +81,7 @@ class PoseGraph:
         Parameters
         ----------
         loss : Loss or str, optional
-            Of each measurement, such as ``ms.losses.Cauchy(3.0)``, ``"huber"`` or ``"gnc"``.
+            A robust loss of each measurement, such as ``ms.losses.Cauchy(3.0)``, ``"huber"`` or ``"gnc"``.
 
         Returns
         -------
@@ -91,7 +91,7 @@ class PoseGraph:
 
 
 def read_g2o(path: str | Path) -> PoseGraph:
-    """Read a pose graph from a file of g2o.
+    """Read a pose graph from a g2o file.
 
     Parameters
     ----------
@@ -159,7 +159,7 @@ def read_g2o(path: str | Path) -> PoseGraph:
 
 
 def graph_problem(path: str | Path, loss: str = "squared", scale: float = 3.0) -> Problem:
-    """Return the least-squares problem of a file of g2o; the graph is its data.
+    """Return the least-squares problem of a g2o file. The attribute `data` of the problem is the graph.
 
     Parameters
     ----------
@@ -167,7 +167,7 @@ def graph_problem(path: str | Path, loss: str = "squared", scale: float = 3.0) -
     loss : str
         A name that :func:`manifoldseq.residuals` knows, such as ``"cauchy"`` or ``"gnc"``.
     scale : float
-        Of the loss, in standard deviations.
+        The scale of the loss, in standard deviations.
 
     Returns
     -------
@@ -178,7 +178,7 @@ def graph_problem(path: str | Path, loss: str = "squared", scale: float = 3.0) -
 
 
 def write_g2o(path: str | Path, graph: PoseGraph, x: Pose | None = None) -> None:
-    """Write a pose graph into a file of g2o, with 17 digits.
+    """Write a pose graph to a g2o file, with 17 digits.
 
     Parameters
     ----------

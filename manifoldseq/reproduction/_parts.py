@@ -16,11 +16,11 @@ def finished(folder: str | Path | None, resume: bool, settings: dict[str, Any], 
     Parameters
     ----------
     folder : str, path-like or None
-        Created when the first part is kept; None keeps nothing.
+        The folder, created when the first part is saved. None: results are not saved.
     resume : bool
-        False computes anew, and replaces what was kept.
+        False computes the result again and replaces the saved one.
     settings : dict
-        What the result depends on, for JSON.
+        The settings that the result depends on, as JSON values.
     compute : callable
         Returns numbers, strings, and lists and dicts of these.
 

@@ -16,11 +16,11 @@ def row(model: str, setting: str, metric: str, unit: str, values: Sequence[float
     Parameters
     ----------
     model, setting, metric, unit : str
-        What was measured; the unit may be empty.
+        The description of the measurement; the unit may be empty.
     values : sequence of float
-        One per seed or split. Without any, ``ours`` is None: a row of the paper that was not measured.
+        One value per seed or split. If it is empty, ``ours`` is None: the row of the paper was not measured.
     paper : float, optional
-        The figure that the paper prints.
+        The figure in the paper.
 
     Returns
     -------

@@ -1,8 +1,8 @@
 """Solvers, one algorithm per file, and the public parts for new solvers.
 
-The names without a place in ``__all__`` are a foundation for the other packages of the project, and no part of the
-public interface: the constants of the searches, of the default rule and of the confirmation before a success, and
-:class:`Look`, what a confirmation looks for.
+Names that are not in ``__all__`` are for other packages of the project and are not public: the constants of the
+searches, of the default rule and of the confirmation before a success, and :class:`Look`, the criteria of a
+confirmation.
 """
 
 from .._stopping import LAST as LAST

@@ -21,18 +21,18 @@ from ._stochastic import Stochastic
 class Adam(Stochastic):
     """Riemannian Adam: steps scaled by the recent size of the gradient, on mini-batches of a sum over data.
 
-    The mean of the gradients is a tangent vector and is transported along; the mean of their squares is one number per
-    factor of the manifold, the squared length of its gradient — and one number per entry where a factor is flat (as
-    many dimensions as entries), which is a product of lines. On Euclidean space this is Adam itself, on a Stiefel
-    factor the rule of geoopt's ``RiemannianAdam``. Needs an objective with ``terms``, such as
-    :func:`manifoldseq.finite_sum` makes.
+    The mean of the gradients is a tangent vector and is transported to every new point. The mean of their squares is
+    one number per factor of the manifold, the squared length of its gradient. On flat factors (as many dimensions as
+    entries) it is one number per entry. On Euclidean space this is Adam itself, on a Stiefel factor the rule of
+    geoopt's ``RiemannianAdam``. The objective must have ``terms``, as the objectives of :func:`manifoldseq.finite_sum`
+    have.
 
     Parameters
     ----------
     step_size : float or Schedule
-        About the length of a step in each factor, whatever the scale of the objective.
+        The approximate length of a step in each factor, for any scale of the objective.
     beta1, beta2 : float
-        How much of the two means a step keeps, in [0, 1).
+        The decay rates of the two means, in [0, 1).
     epsilon : float
         Added to the root of the second mean.
     amsgrad : bool

@@ -26,32 +26,33 @@ Stage = tuple[BlockUpdate, ...] | int
 
 @dataclass(frozen=True)
 class Alternating(Solver):
-    """Closed-form updates of some factors in turn, an inner solver on each of the others; never raises the objective.
+    """Closed-form updates of some factors in turn, and an inner solver on each of the other factors.
 
-    Where the objective's ``updates`` cover all factors this is block coordinate descent, and expectation–maximization
-    for a model whose one update replaces all. A factor without an update is minimized over by an inner solver with the
-    others fixed. One step applies the updates that follow each other in the order, or is one step of the inner solver.
+    The objective never increases. If the ``updates`` of the objective cover all factors, this is block coordinate
+    descent. It is expectation–maximization for a model with a single update that replaces all factors. An inner solver
+    minimizes over each factor without an update, with the other factors fixed. One step applies consecutive updates of
+    the order, or takes one step of the inner solver.
 
     Parameters
     ----------
     order : sequence of str, optional
-        Names of updates, or of factors that the inner solver takes; a name may come twice. By default the updates in
-        their order, then the factors that none of them replaces.
+        Names of updates, or of factors for the inner solver; names may be repeated. By default the updates in their
+        order, then the factors that no update replaces.
     inner_solver : str or Solver
-        For factors without an update; one that never raises the objective.
+        The solver for factors without an update; it must never increase the objective.
     inner_stop : StoppingRule
-        When to go on to the next block; rules on gradient norm, cost, step size and iterations.
+        The rule that ends an inner run; rules on gradient norm, cost, step size and iterations are supported.
 
     Raises
     ------
     ValueError
-        For an unknown name or a factor that nothing moves; for a factor without update and gradient; when an update
-        raises the objective.
+        If a name is unknown, if a factor is never updated, if a factor has neither an update nor a gradient, or if an
+        update increases the objective.
 
     Notes
     -----
-    The updates need no gradient; without one, stop by ``CostChange``. A run that no block can take any lower ends with
-    COST_CHANGE if all blocks have updates.
+    The updates need no gradient. Without a gradient, use the stopping rule ``CostChange``. If all blocks have updates
+    and none of them decreases the objective further, the run ends with COST_CHANGE.
 
     Examples
     --------

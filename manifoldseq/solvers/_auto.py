@@ -10,17 +10,17 @@ LARGE = 500_000
 
 
 def choose_solver(problem: Problem) -> str:
-    """Return the name of the solver that ``solver="auto"`` stands for, the default of :func:`manifoldseq.minimize`.
+    """Return the name of the solver that ``solver="auto"``, the default of :func:`manifoldseq.minimize`, chooses.
 
     In this order:
 
     * ``"augmented-lagrangian"`` with equalities or inequalities;
-    * ``problem.solver``, the default of a registered model, where the objective has what it needs;
-    * ``"lm"`` where the objective is one of ``ms.least_squares`` and the manifold has no bounds;
-    * ``"alternating"`` where the objective has closed-form updates and no gradient;
+    * ``problem.solver``, the default of a registered model, if the objective has the functions that it needs;
+    * ``"lm"`` if the objective is made by ``ms.least_squares`` and the manifold has no bounds;
+    * ``"alternating"`` if the objective has closed-form updates and no gradient;
     * ``"bb"`` from 500,000 dimensions on;
-    * ``"tr"`` where Hessian products are given and the manifold has a Hessian; not where they are differentiated
-      automatically, or summed over shards: one costs as much as several gradients there;
+    * ``"tr"`` if Hessian products are given and the manifold has a Hessian, but not if they are differentiated
+      automatically or summed over shards, because such a product costs as much as several gradients;
     * ``"lbfgs"``.
 
     Parameters

@@ -18,30 +18,31 @@ from ._saddle import confirm
 
 
 class Solver(ABC):
-    """One algorithm. A subclass is a frozen dataclass of its options; it prints, times and counts nothing.
+    """One algorithm. A subclass is a frozen dataclass of its options; it does no printing, timing or counting.
 
     Attributes
     ----------
     needs : tuple of str
-        The abilities of the objective that it uses, such as ``"value_and_gradient"``.
+        The functions of the objective that it uses, such as ``"value_and_gradient"``.
     constraints : bool
-        Whether it takes the equalities and inequalities of a problem.
+        Whether it supports the equalities and inequalities of a problem.
     deterministic : bool
-        Whether the best point seen is returned; otherwise the last one.
+        Whether the best point of the run is returned; otherwise the last one.
     monotone : bool
-        Whether no step ever raises the objective, so that the last point is the best.
+        Whether no step increases the objective, so that the last point is the best.
     whole_pass : bool
-        Of a solver that is not deterministic: whether a step goes through all rows once, and its value is their mean.
+        For a solver that is not deterministic: whether a step processes all rows once, and its value is their mean.
     counts : bool
         Whether its measures hold the evaluations, since it evaluates other functions than those of the objective.
     curvature : bool
-        Whether its measures carry curvature and scale; of a deterministic solver that does not, ``minimize``
-        adds them from the gradients that were asked for.
+        Whether its measures contain curvature and scale. For a deterministic solver without them, ``minimize`` computes
+        them from the evaluated gradients.
     frames : bool
-        Whether ``minimize`` may give it ``manifold.frame`` for a manifold that has one: it asks for products with the
-        Hessian through :func:`hessian_product` only, since those of the objective take ambient vectors.
+        Whether ``minimize`` may pass it ``manifold.frame`` for a manifold that has a frame. Such a solver must compute
+        products with the Hessian by :func:`hessian_product`, because those of the objective take ambient vectors.
     trusted : bool
-        Whether its states hold arrays that nobody writes to, and plain numbers: the loop then checks none of them.
+        Whether its states hold only plain numbers and arrays that are never written to. The loop does not check them
+        then.
     """
 
     needs: ClassVar[tuple[str, ...]] = ("value_and_gradient",)
@@ -63,22 +64,23 @@ class Solver(ABC):
         return False
 
     def seeded(self, seed: int) -> Solver:
-        """Return the solver that draws from `seed` unless its options name one; one that draws nothing is itself."""
+        """Return the solver with this seed, unless its options have one; itself if it uses no random numbers."""
         return self
 
     def until(self, stop: StoppingRule, reference: float) -> Solver:
-        """Return the solver that asks `stop` inside its step; one whose steps are short leaves that to the loop."""
+        """Return the solver that evaluates `stop` inside its step; solvers with short steps leave this to the loop."""
         return self
 
     def answer(self, problem: Problem[Point], state: State) -> Point:
-        """Return the point that a run which ended in `state` found."""
+        """Return the resulting point of a run that ended in `state`."""
         return state["x"]
 
     def confirm(self, problem: Problem, state: State, recent: tuple[Measures, ...], look: Look) -> Measures:
-        """Return the measures of `state`, the last of `recent`, with the curvature along what is left of the gradient.
+        """Return the measures of `state`, the last of `recent`, with the curvature along the remaining gradient.
 
-        With `pushed_inward` too, where the manifold has a boundary. Asked before a run ends with success; the
-        evaluations are counted. Here for states that hold an :class:`Iterate` with a gradient.
+        If the manifold has a boundary, they contain `pushed_inward` too. The method is called before a run ends with
+        success, and its evaluations are counted. The default is for states that hold an :class:`Iterate` with a
+        gradient.
         """
         measured = self.curvature and state.get("egrad") is not None
         if not measured:
@@ -86,14 +88,14 @@ class Solver(ABC):
         return confirm(problem, Iterate.of(state), recent, look, self.inverse_hessian(problem, state))
 
     def inverse_hessian(self, problem: Problem, state: State) -> Callable[[np.ndarray], np.ndarray] | None:
-        """Return the product of tangent vectors with a positive approximate inverse Hessian, where there is one."""
+        """Return the product of tangent vectors with a positive approximate inverse Hessian, or None without one."""
         return None
 
     def unclaimed_slope(self, problem: Problem, state: State, now: Measures) -> float:
-        """Return the slope of the objective at `state` beyond what the gradient claims, zero where they agree.
+        """Return the slope of the objective at `state` minus the slope from the gradient, zero if they agree.
 
-        Asked before a run ends with success; the evaluations are counted. Where the state holds no :class:`Iterate`,
-        the gradient is evaluated again; zero is returned for a solver that needs none.
+        The method is called before a run ends with success, and its evaluations are counted. If the state holds no
+        :class:`Iterate`, the gradient is evaluated again. Zero is returned for a solver that needs no gradient.
         """
         if all(state.get(name) is not None for name in Iterate._fields):
             at = Iterate.of(state)
@@ -106,7 +108,7 @@ class Solver(ABC):
     def minimize_rows(self, problems: Sequence[Problem], points: Any, stop: StoppingRule) -> BatchResult | None:
         """Return whole runs of many problems over one manifold, from points with a leading axis.
 
-        One problem stands for all rows. Here None: ``minimize_batch`` then needs a :class:`LineSearch`.
+        One problem represents all rows. The default returns None: ``minimize_batch`` then needs a :class:`LineSearch`.
         """
         return None
 

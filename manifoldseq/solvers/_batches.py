@@ -64,7 +64,7 @@ class MiniBatches:
         Parameters
         ----------
         state : dict
-            Of :meth:`start` or of the last draw; more keys do not matter.
+            The state from :meth:`start` or from the last draw; further keys are ignored.
         n : int
             Number of data.
 

@@ -17,10 +17,10 @@ class BB(LineSearch, BarzilaiBorwein):
     """Gradient steps of Barzilai–Borwein length: the cheapest iteration.
 
     The step size is the long ``⟨s, s⟩/⟨s, y⟩`` or the short ``⟨s, y⟩/⟨y, y⟩``, with ``s`` the last step and ``y`` the
-    change of the gradient, both transported. Adaptive steps are short where the two differ much (Zhou, Gao, Dai); where
-    the curvature is of many sizes that saves most of the iterations that taking them in turn can cost. The search is
+    change of the gradient, both transported. Adaptive steps use the short size if the two differ much (Zhou, Gao, Dai).
+    On ill-conditioned problems this saves most of the additional iterations of alternating steps. The search is
     nonmonotone: a step must decrease a weighted mean of the values so far (Zhang and Hager), so that nearly every first
-    trial is taken. The best point is returned.
+    trial is accepted. The best point is returned.
 
     Parameters
     ----------
@@ -29,7 +29,7 @@ class BB(LineSearch, BarzilaiBorwein):
     retraction : str, optional
         A kind that the manifold knows; its default otherwise.
     nonmonotone : float
-        Weight of the past in the mean, from 0 (monotone) to below 1.
+        Weight of earlier values in the mean, from 0 (monotone) to below 1.
     max_trials : int
         Trial steps per line search.
 

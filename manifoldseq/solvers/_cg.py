@@ -14,15 +14,16 @@ class CG(Searching, Conjugate):
     """Nonlinear conjugate gradients on a manifold.
 
     The next direction is ``−P g⁺ + β d``, with the last gradient and direction transported to the new point and P the
-    identity without a preconditioner. It starts anew along ``−P g⁺`` where the direction does not descend, where
-    successive gradients are far from orthogonal (Powell), and where the set of active bounds changes.
+    identity without a preconditioner. It restarts along ``−P g⁺`` if the direction does not descend, if successive
+    gradients are far from orthogonal (Powell), or if the set of active bounds changes.
 
     Parameters
     ----------
     beta : {"hestenes-stiefel", "polak-ribiere", "fletcher-reeves", "dai-yuan", "hybrid"}
-        The first two are cut off at zero; the hybrid is that of Hestenes–Stiefel between zero and Dai–Yuan.
+        The first two are truncated at zero. The hybrid is the Hestenes–Stiefel value, limited to the interval from zero
+        to the Dai–Yuan value.
     restart : float
-        Powell's: start anew where ``|⟨P g⁺, g⟩| ≥ restart·⟨P g⁺, g⁺⟩``; infinity never does.
+        Powell's rule: restart if ``|⟨P g⁺, g⟩| ≥ restart·⟨P g⁺, g⁺⟩``; infinity disables it.
     retraction : str, optional
         A kind that the manifold knows; its default otherwise.
     line_search : {"wolfe", "armijo"}

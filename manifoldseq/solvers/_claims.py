@@ -83,7 +83,7 @@ def slope_beyond(
     level: Scalar,
     eps: float,
 ) -> Scalar:
-    """Return the slope of a function at zero less the claimed one; zero where the two do not contradict each other.
+    """Return the slope of a function at zero minus the claimed slope, or zero if they do not contradict each other.
 
     Parameters
     ----------

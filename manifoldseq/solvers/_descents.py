@@ -42,10 +42,10 @@ class Direction(NamedTuple):
     size : float
         Its length in the metric.
     first : float
-        The step to try first. NaN where nothing is known: then the curvature along the vector decides, and the search
-        may enlarge that step.
+        The step to try first. If it is NaN, the curvature along the vector determines the first step, and the search
+        may enlarge it.
     plain : bool
-        Whether it is the simplest direction that the descent has. Its slope is not tested.
+        Whether it is the simplest direction of the descent. Its slope is not tested.
     used : object
         The part of the memory from which it was made, for :meth:`Descent.learn`.
 
@@ -72,9 +72,9 @@ class Descent(ABC):
     """The direction of a solver's steps; a :class:`Search` decides their length. A subclass is a frozen dataclass.
 
     The memory of a descent is a dict of arrays and numbers, which :class:`LineSearch` keeps in the state of the solver.
-    One code serves :func:`minimize` and :func:`minimize_batch`: ``problem.axis`` is the arithmetic of one problem,
-    where vectors have shape (n,) and numbers are floats, or of many, where vectors have shape (B, n) and numbers are
-    arrays of shape (B,). Nothing in the memory may be shared between the problems of a batch.
+    The same code is used by :func:`minimize` and :func:`minimize_batch`: ``problem.axis`` is the arithmetic of one
+    problem, with vectors of shape (n,) and floats, or of many problems, with vectors of shape (B, n) and arrays of
+    shape (B,). The memory must not share data between the problems of a batch.
 
     Examples
     --------
@@ -116,21 +116,21 @@ class Descent(ABC):
     def learn(
         self, problem: Problem, at: Iterate, new: Iterate, went: Direction, t: Scalar, kept: State
     ) -> tuple[State, Scalar | None]:
-        """Return the memory after the step of `t` along `went`, and the curvature along it (None where unknown)."""
+        """Return the memory after the step of `t` along `went`, and the curvature along it (None if unknown)."""
 
     def simpler(self, problem: Problem, at: Iterate, kept: State) -> tuple[State, Decision]:
-        """Return a memory with a simpler direction, where no step was found along this one, and whether there is any.
+        """Return a memory with a simpler direction, after a search without success, and whether there is one.
 
-        It has the structure of the memory that it is made of.
+        It has the same structure as the given memory.
         """
         return kept, problem.axis.filled(at.x, False)
 
     def alone(self, kept: State) -> State:
-        """Return the state of one problem, made of that of a row of a batch."""
+        """Return the state of one problem, made from the state of a row of a batch."""
         return kept
 
     def joined(self, kept: State, other: State) -> State:
-        """Return the states of two batches as that of one."""
+        """Return the states of two batches as the state of one batch."""
         return ROWS.join(kept, other)
 
     def inverse(self, problem: Problem, at: Iterate, kept: State) -> Callable[[Vector], Vector] | None:
@@ -356,9 +356,9 @@ Pair = tuple[Vector, Vector, Scalar, Scalar]
 class QuasiNewton(Descent):
     """The two-loop recursion of limited-memory BFGS: the descent of :class:`LBFGS`, with its options.
 
-    At ``"step"`` the state holds the size of a step along the negative gradient: NaN at the start, where a known size
-    may take its place and spares an evaluation, and what the last pair suggests after every step. On a product the
-    recursion begins with one scale per factor, Σ⟨s, y⟩/Σ⟨y, y⟩ over the last pairs of that factor.
+    The entry ``"step"`` of the state is the size of a step along the negative gradient. It is NaN at the start, where a
+    known size saves an evaluation, and the last pair determines it after every step. On a product the recursion begins
+    with one scale per factor, Σ⟨s, y⟩/Σ⟨y, y⟩ over the last pairs of that factor.
     """
 
     memory: int = 10
@@ -531,13 +531,13 @@ def secant_pair(s: Vector, y: Vector, dot: Dot, before: Sequence[Pair] = ()) -> 
     dot : callable
         Their inner product, see :func:`inner_product`.
     before : sequence of pairs
-        The pairs before this one: of rows without curvature the scale stays.
+        The pairs before this one. Rows without positive curvature keep their scale.
 
     Returns
     -------
     tuple or None
-        None where the curvature ⟨s, y⟩ is not positive, beyond rounding; of rows there ⟨s, y⟩ counts as infinite, so
-        that the pair has no effect.
+        None if the curvature ⟨s, y⟩ is not positive beyond rounding. For such rows of a batch ⟨s, y⟩ is set to
+        infinity, so that the pair has no effect.
 
     Examples
     --------
@@ -575,16 +575,18 @@ def two_loop(
     Parameters
     ----------
     v : ndarray of shape (n,)
-        Flat tangent vector; the negative gradient gives the quasi-Newton direction. Or (B, n): a vector of every row.
+        Flat tangent vector; the negative gradient gives the quasi-Newton direction. With shape (B, n), one vector per
+        row.
     pairs : sequence of tuples
-        Of :func:`secant_pair`, oldest first, all at the point of `v`. Without any the result is `v`, or ``initial(v)``.
+        Pairs of :func:`secant_pair`, oldest first, all at the point of `v`. Without pairs the result is `v`, or
+        ``initial(v)``.
     dot : callable
         Inner product of flat tangent vectors.
     initial : callable, optional
-        Product with the matrix that the recursion begins with, up to a factor; the identity by default, and where
-        ⟨y, initial(y)⟩ of the last pair is not positive. The factor is ⟨s, y⟩/⟨y, initial(y)⟩.
+        Product with the initial matrix of the recursion, up to a factor. The identity is used by default, and if ⟨y,
+        initial(y)⟩ of the last pair is not positive. The factor is ⟨s, y⟩/⟨y, initial(y)⟩.
     diagonal : ndarray of the shape of `v`, optional
-        Diagonal of the matrix that the recursion begins with, in place of `initial` and of its factor.
+        Diagonal of the initial matrix of the recursion, in place of `initial` and of its factor.
 
     Returns
     -------

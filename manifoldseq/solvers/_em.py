@@ -25,22 +25,22 @@ _ROUNDING = 1e-6
 
 @dataclass(frozen=True)
 class EM(Solver):
-    """Expectation maximization: closed-form updates from sums over the rows. No step raises the objective.
+    """Expectation maximization: closed-form updates from sums over the rows. No step increases the objective.
 
-    A step is the first of these that does not raise the objective: a part that has collapsed begins again; a step of
-    L-BFGS in the units of EM, if `accelerated`; a damped update of all factors, with more damping after every failure;
-    the plain updates, one after the other.
+    A step is the first of the following that does not increase the objective: the restart of a collapsed component; a
+    step of L-BFGS in the units of EM, if `accelerated`; a damped update of all factors, with more damping after every
+    failure; the plain updates, one after the other.
 
     Parameters
     ----------
     trials : int
-        Damped updates, each damped more, before the plain ones.
+        The number of updates with increasing damping before the plain updates.
     relaxed : float
         Factor of the damping after a success.
     accelerated : bool
-        Whether L-BFGS extrapolates EM, for models that give its units.
+        Whether L-BFGS accelerates EM, for models with `units`.
     memory : int
-        Pairs that L-BFGS keeps.
+        The number of pairs of L-BFGS.
 
     References
     ----------

@@ -14,14 +14,14 @@ from ._search import Given, Search
 class GD(Searching, Steepest):
     """Steepest descent with a line search or given step sizes.
 
-    Slow where the problem is ill-conditioned: for comparison, for teaching, and where a certain decrease per iteration
-    counts. ``"bb"`` takes the same directions in far fewer iterations.
+    It is slow on ill-conditioned problems. Use it for comparison, for teaching, or if every iteration must decrease the
+    objective. ``"bb"`` uses the same directions and needs far fewer iterations.
 
     Parameters
     ----------
     step_size : float or Schedule, optional
-        The factor of the negative gradient in every iteration. Without one a line search chooses it, starting from
-        twice the last.
+        The factor of the negative gradient in every iteration. By default a line search chooses it, starting from twice
+        the last.
     retraction : str, optional
         A kind that the manifold knows; its default otherwise.
     line_search : {"armijo", "wolfe"}

@@ -25,18 +25,18 @@ def hessian_product(
     problem : Problem
     at : Iterate
     kind : {"auto", "exact", "finite-difference"}
-        From the objective's ``hessian_product``, or from the difference of two Riemannian gradients, the second
-        transported back (one evaluation per product); "auto" takes the first where the objective has it
-        and the manifold has a ``hessian``.
+        "exact" uses the ``hessian_product`` of the objective; "finite-difference" uses the difference of two Riemannian
+        gradients, the second transported back (one evaluation per product). "auto" is "exact" if the objective has
+        ``hessian_product`` and the manifold has a ``hessian``.
     retraction : str or callable, optional
         As in :class:`Line`.
 
     Returns
     -------
     product : callable
-        From vectors (n,) to vectors (n,), of NaN where linear algebra fails.
+        A function of vectors (n,) that returns vectors (n,), with NaN if linear algebra fails.
     error : float
-        Relative, about: the machine epsilon of the point's dtype, or its root.
+        The approximate relative error: the machine epsilon of the point's dtype, or its root.
 
     Examples
     --------
@@ -95,10 +95,10 @@ def first_step(
 ) -> float:
     """Return the step that a line search without history tries first: to the minimizer of the quadratic model.
 
-    The curvature along the direction costs one product with the Hessian (one more gradient where there are none), so
-    that the step has no unit and stays near a start that is almost solved; six bits of it are kept, so that the path
-    does not hang on the rounding of a difference. Where the curvature is not positive the step is as long as the point
-    (of length one at the origin), and it is never ten times as long.
+    The curvature along the direction costs one product with the Hessian (or one more gradient). The step does not
+    depend on the unit of the objective and stays near a start that is almost solved. It is rounded to six bits, so that
+    the run does not depend on the rounding of a difference. If the curvature is not positive, the step is as long as
+    the point (of length one at the origin). It is always shorter than ten times the length of the point.
 
     Parameters
     ----------

@@ -48,10 +48,10 @@ class Iterate(NamedTuple, Generic[Point]):
     grad : ndarray of shape (n,)
         Riemannian gradient, flat (see :func:`flatten`), in the dtype of the point.
     grad_norm : float
-        Its length in the metric; NaN where the metric has left the range of numbers.
+        Its length in the metric; NaN if the metric overflows.
     egrad_norm : float
-        Norm of the Euclidean gradient, in units of the metric where those are small: rounding errors of the gradient
-        are about ``eps * egrad_norm``.
+        Norm of the Euclidean gradient, in units of the metric if these are small. Rounding errors of the gradient are
+        about ``eps * egrad_norm``.
 
     Examples
     --------
@@ -106,7 +106,7 @@ class Iterate(NamedTuple, Generic[Point]):
         ----------
         manifold : Manifold
         step_size, curvature : float, optional
-            Length of the step that led here, and the curvature of the objective along it.
+            Length of the last step, and the curvature of the objective along it.
         status : Status, optional
             A reason to end the run.
         """
@@ -148,7 +148,7 @@ def evaluate(problem: Problem[Point], x: Point) -> Iterate[Point]:
     Parameters
     ----------
     problem : Problem
-        Its objective has ``value_and_gradient``, which is called once.
+        A problem whose objective has ``value_and_gradient``, which is called once.
     x : Point
 
     Returns
@@ -219,7 +219,7 @@ def _rounded(axis: One | Rows, grad: np.ndarray, grad_norm: Scalar, egrad: Point
 
 
 def try_point(problem: Problem[Point], at: Iterate, x: Point) -> Iterate:
-    """Return the evaluation at a trial point; one where linear algebra fails has the value infinity."""
+    """Return the evaluation at a trial point; the value is infinite if linear algebra fails."""
     try:
         return evaluate(problem, x)
     except (np.linalg.LinAlgError, FloatingPointError):
@@ -249,8 +249,8 @@ def step_curvature(problem: Problem[Point], x: Point, grad: np.ndarray, new: Ite
 def inner_product(problem: Problem[Point], x: Point) -> Dot:
     """Return the inner product at `x`, a function of two flat tangent vectors.
 
-    Equivalent to `numpy.dot` where the metric is embedded; elsewhere ``manifold.inner``, without warnings where numbers
-    leave their range.
+    In the embedded metric it is equivalent to `numpy.dot`. In other metrics it is ``manifold.inner`` without overflow
+    warnings.
 
     Examples
     --------

@@ -14,10 +14,10 @@ class LBFGS(Searching, QuasiNewton):
 
     Gradient, direction and pairs are flat ambient vectors. With the embedded metric the stored pairs are not
     transported, the direction is projected onto the current tangent space (measured: the same iterations, 20–35 % less
-    time); with another one every pair is transported in every step, and dropped if it loses its curvature (measured:
-    half to a third of the iterations). One fused evaluation per iteration, but for rejected trial steps. Where the
-    manifold is bounded the step works on the free coordinates and the search follows the projected arc (Bertsekas
-    1982); a pair loses the coordinates that a bound comes to hold.
+    time); with another metric every pair is transported in every step, and dropped if its curvature is no longer
+    positive (measured: a third to half of the iterations). An iteration costs one fused evaluation, and one more for
+    each rejected trial step. On a bounded manifold the step changes the free coordinates and the search follows the
+    projected arc (Bertsekas 1982). Coordinates whose bound becomes active are removed from the pairs.
 
     Parameters
     ----------
@@ -33,8 +33,8 @@ class LBFGS(Searching, QuasiNewton):
     precondition : callable, optional
         ``precondition(problem, x, g) -> tangent vector``: an approximation of the inverse Hessian at x times g (the
         Riemannian gradient, or a change of it), in the structure of the point; linear in g, symmetric and positive
-        definite in the metric. It takes the place of the identity that the two-loop recursion begins with. Where the
-        direction does not descend, the negative gradient does.
+        definite in the metric. It replaces the identity as the initial matrix of the two-loop recursion. If the
+        direction does not descend, the negative gradient is used.
 
     References
     ----------

@@ -64,7 +64,7 @@ class LineSearch(Solver):
 
     @property
     def descent(self) -> Descent:
-        """In which direction it goes: itself, if it is a descent."""
+        """The rule for the direction: the solver itself, if it is a descent."""
         assert isinstance(self, Descent), f"{type(self).__name__} needs a descent: give the class an attribute descent"
         return self
 
@@ -84,7 +84,7 @@ class LineSearch(Solver):
         return at.state(**self.descent.begin(problem, at), **self.search.begin(problem, at))
 
     def step(self, problem: Problem, state: State) -> tuple[State, Measures]:
-        """Go from one iterate to the next."""
+        """Compute the next iterate."""
         at, axis = Iterate.of(state), problem.axis
         if axis is ONE and stationary(at):  # rows that are stationary find nothing below
             return leave_saddle(problem, state, at, self.retraction, partial(self._started, problem))

@@ -28,10 +28,10 @@ entry of the diagonal that it multiplies, relative to the largest."""
 class LM(Solver):
     """Levenberg and Marquardt's method: damped Gauss–Newton steps for ``ms.least_squares`` on any manifold.
 
-    A step solves ``(JᵀWJ + λ diag(JᵀWJ)) δ = −JᵀWr`` in coordinates of the tangent spaces, with the weights
-    W = ρ'(‖r‖²) of robust losses at the current point, and retracts. λ follows the share of the predicted decrease that
-    the objective kept (Nielsen's rule). The matrix is sparse where residuals depend on few points each: its pattern, an
-    order of the points with little fill and the fronts of its factorization are found once.
+    A step solves ``(JᵀWJ + λ diag(JᵀWJ)) δ = −JᵀWr`` in coordinates of the tangent spaces, with the weights W =
+    ρ'(‖r‖²) of robust losses at the current point, and retracts. λ is adapted to the ratio of the actual and the
+    predicted decrease (Nielsen's rule). The matrix is sparse if every residual depends on few points: its pattern, an
+    order of the points with little fill and the fronts of its factorization are computed once.
 
     Parameters
     ----------
@@ -39,16 +39,16 @@ class LM(Solver):
         The first λ.
     linear : {"auto", "multifrontal", "superlu", "cg"}
         Sparse Cholesky in dense fronts, SuperLU, or conjugate gradients preconditioned by the blocks of single points;
-        "auto" takes the method with the least predicted time: SuperLU where fronts are many and tiny, conjugate
-        gradients where a factor would be nearly dense, as on random graphs.
+        "auto" chooses the method with the smallest predicted time: SuperLU if the fronts are many and tiny, conjugate
+        gradients if the factor would be nearly dense, as on random graphs.
     retraction : str, optional
         A kind that the manifold knows; its default otherwise.
 
     Notes
     -----
-    Gauss–Newton steps converge linearly where the residuals at the minimum are large: ``"lbfgs"`` may be faster on
-    small dense problems of that kind. Before a success, products with the Hessian look for negative curvature in random
-    directions. With ``loss="gnc"`` the first iterations minimize wider losses, see
+    Gauss–Newton steps converge linearly if the residuals at the minimum are large: ``"lbfgs"`` may be faster on such
+    small dense problems. Before a success, products with the Hessian look for negative curvature in random directions.
+    With ``loss="gnc"`` the first iterations minimize wider losses, see
     :class:`manifoldseq.losses.Graduated`; the objective in the history is that of the loss itself.
 
     References
@@ -81,7 +81,7 @@ class LM(Solver):
     def init(self, problem: Problem[Point], point: Point) -> tuple[State, Measures]:
         """Return the state at the start, with the first step."""
         if problem.manifold.bounded:
-            raise ValueError(f"LM takes no bounds such as those of {problem.manifold!r}: use solver='lbfgs'")
+            raise ValueError(f"LM does not support bounds such as those of {problem.manifold!r}: use solver='lbfgs'")
         system = _system(problem)
         graduated = [block.loss for block in system.blocks if isinstance(block.loss, Graduated)]
         widened = 1.0

@@ -23,17 +23,17 @@ FORGETTING = 0.6
 class OnlineEM(Solver):
     """Expectation maximization on mini-batches: running means of the sums, closed-form updates; a step is one pass.
 
-    The objective of a step is the mean over its batches, each before the point learned from it. Where one batch holds
-    all rows, it is the value at the new point.
+    The objective of a step is the mean over its batches, each evaluated before the update. If one batch holds all rows,
+    it is the value at the new point.
 
     Parameters
     ----------
     batch_size : int
         Rows of a mini-batch.
     forgetting : float
-        Batch t counts with ``(t + 1) ** -forgetting`` of all that was seen until then; in (0.5, 1].
+        The exponent, in (0.5, 1]: batch t has the weight ``(t + 1) ** -forgetting`` in the running means.
     seed : int, optional
-        Of the order of the rows; by default that of the run.
+        The seed of the order of the rows; by default the seed of the run.
 
     References
     ----------
@@ -99,9 +99,9 @@ def learned(additive: Any, x: Any, running: Any, sums: Any, share: float) -> tup
     running : Sums or None
         Running means at `x`; None before the first batch.
     sums : Sums
-        Of the batch, at `x`.
+        The sums of the batch, at `x`.
     share : float
-        What the batch counts of the new running means.
+        The weight of the batch in the new running means.
     """
     check_updates(additive, "online-em")
     means = sums.per_row()

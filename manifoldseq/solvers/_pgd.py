@@ -25,24 +25,24 @@ class PGD(Solver):
     """Projected gradient descent with Cayley and bound-normalized updates.
 
     Algorithm 1 of "Efficient Optimization for Linear Dynamical Systems" (2017): all gradients are taken at one point,
-    then each factor moves along its ``descent_curve``: the Cayley curve (16), (17) where columns are orthonormal, the
-    bound normalization (18) on bounds.
+    then each factor moves along its ``descent_curve``: the Cayley curve (16), (17) for orthonormal columns, the bound
+    normalization (18) for bounds.
 
     Parameters
     ----------
     step_size : float or sequence of float, optional
-        The rate τ; one number, or one per factor of a product, such as ``(0.1, 0.1, 1.0)`` for (λ, V, U). By default
-        the step to the minimizer of the quadratic model along the negative gradient at the start, see
-        :func:`first_step`, so that the objective may have any scale.
+        The rate τ: one number, or one per factor of a product, such as ``(0.1, 0.1, 1.0)`` for (λ, V, U). The default
+        is the step to the minimizer of the quadratic model along the negative gradient at the start, see
+        :func:`first_step`, which adapts to the scale of the objective.
     halve_every : int, optional
         Halve the rate every so many iterations; constant otherwise.
     backtracking : bool
         Halve the step of an iteration until the objective decreases sufficiently (Armijo along the projected arc), and
-        let it recover by doubling: up to the rate that is given, without a limit by default. Without backtracking the
-        fixed rates may raise the objective, as the paper's do. ``minimize`` then returns the point with the lowest
-        value, which is the start if every step raises the objective; the message says so.
+        double it again in later iterations, at most to the given rate; without a given rate there is no limit. Without
+        backtracking the fixed rates may increase the objective, as in the paper. In this case ``minimize`` returns the
+        point with the lowest value, which is the start if every step increases the objective; the message says so.
     max_trials : int
-        Halvings before the search gives up.
+        The maximum number of halvings.
 
     Notes
     -----

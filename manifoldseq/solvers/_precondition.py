@@ -49,7 +49,7 @@ def preconditioned(precondition: Precondition, problem: Problem, at: Iterate, v:
 def steepest(precondition: Precondition | None, problem: Problem, at: Iterate) -> tuple[np.ndarray, float]:
     """Return the preconditioned steepest-descent direction and its slope.
 
-    It is the negative gradient without a preconditioner, and where the product with one does not descend.
+    It is the negative gradient without a preconditioner, or if the preconditioned direction does not descend.
     """
     plain = -at.grad, -at.grad_norm * at.grad_norm
     if precondition is None:

@@ -44,18 +44,19 @@ NO_LIMIT = 10**9
 
 @dataclass(frozen=True)
 class Pymanopt(Solver):
-    """An optimizer of pymanopt on our problems: ``"pymanopt:conjugate-gradient"`` and four others.
+    """An optimizer of pymanopt as a solver: ``"pymanopt:conjugate-gradient"`` and four others.
 
     Parameters
     ----------
     optimizer : str
         The name of its class; :meth:`steepest_descent` and the others fill it in.
     options : mapping
-        Of the class and of its ``run``, under pymanopt's names, such as ``beta_rule`` or ``maxinner``.
+        Options of the class and of its ``run``, under pymanopt's names, such as ``beta_rule`` or ``maxinner``.
     seed : int, optional
-        Of the optimizers that draw; from ``minimize`` by default. numpy's global generator is put back.
+        The seed of stochastic optimizers; by default the seed of ``minimize``. The state of numpy's global generator is
+        restored.
     stop, reference
-        The rule that the run is under, which ``minimize`` fills in, and the gradient norm that it refers to.
+        The stopping rule of the run and the reference of its gradient norm. ``minimize`` sets them.
 
     Raises
     ------
@@ -64,14 +65,14 @@ class Pymanopt(Solver):
 
     Notes
     -----
-    One step runs the optimizer to its end. An iteration is a gradient asked for at a new point; swarm and simplex know
-    no gradient, and their history has the start and the end. The state is the point: a checkpoint is written at the
-    end, and a resumed run is a new one of pymanopt from that point, which a warning says. The stopping rule of
-    ``minimize`` is asked at every iterate, limits of time and evaluations at every evaluation; swarm and simplex end by
-    limits. pymanopt's own absolute tolerance is off unless ``min_gradient_norm`` is given; after a
-    step size below its ``min_step_size`` the stopping rule decides, as for all solvers that find no decrease, whether
-    the run is a success or SMALL_STEP. Swarm and simplex start around the given point. Evaluations are those
-    that happened: what is known about the last point is not asked again. A value that is not finite counts as infinite.
+    One step runs the optimizer to its end. An iteration is a gradient at a new point. Particle swarm and Nelder–Mead
+    use no gradient: their history has the start and the end, and they end by limits. The stopping rule of ``minimize``
+    is evaluated at every iterate, and limits of time and evaluations at every evaluation. A checkpoint is written at
+    the end; a resumed run is a new run of pymanopt from the stored point, and a warning says so. pymanopt's own
+    absolute tolerance is off unless ``min_gradient_norm`` is given; after a step size below its ``min_step_size`` the
+    stopping rule decides, as for all solvers that find no decrease, whether the run is a success or SMALL_STEP.
+    Particle swarm and Nelder–Mead start around the given point. Repeated evaluations at the last point are cached and
+    not counted. A value that is not finite counts as infinite.
 
     Examples
     --------

@@ -43,7 +43,7 @@ def stationary(at: Iterate) -> bool:
 def leave_saddle(
     problem: Problem, state: State, at: Iterate, retraction: Retraction, begin: Callable[[Iterate], State]
 ) -> tuple[State, Measures]:
-    """Leave a stationary point along negative curvature, or end there: a whole step of a solver.
+    """Leave a stationary point along negative curvature, or end the run there; this is one step of a solver.
 
     Parameters
     ----------
@@ -51,7 +51,7 @@ def leave_saddle(
     state : dict
         Of the solver.
     at : Iterate
-        Its iterate, for which :func:`stationary` holds.
+        The iterate of the state, for which :func:`stationary` holds.
     retraction : str or callable, optional
         As in :class:`Line`.
     begin : callable
@@ -60,8 +60,8 @@ def leave_saddle(
     Returns
     -------
     state, measures
-        What `begin` makes of a lower point; or the old state with the status ROUNDING_LEVEL where no negative
-        curvature is found, else NO_DECREASE (also where the boundary of an open manifold holds the point).
+        The state of `begin` at a lower point. Otherwise the old state, with status ROUNDING_LEVEL if no negative
+        curvature is found, else NO_DECREASE (also if the point is at the boundary of an open manifold).
 
     Examples
     --------

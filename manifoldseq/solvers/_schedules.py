@@ -13,7 +13,7 @@ from ._base import positive_numbers, whole_numbers
 class Schedule(ABC):
     """The step size as a function of the iteration number; a subclass is a frozen dataclass.
 
-    Where a solver takes a schedule, a number stands for a constant step size.
+    Solvers that accept a schedule accept a number as a constant step size.
 
     Examples
     --------
@@ -64,7 +64,7 @@ class InverseTime(Schedule):
 
 @dataclass(frozen=True)
 class Cosine(Schedule):
-    """Fall from the first step size to the last along half a cosine wave, then stay there.
+    """Decrease from the first step size to the last along half a cosine wave, then stay constant.
 
     Parameters
     ----------

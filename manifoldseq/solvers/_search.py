@@ -29,11 +29,11 @@ class Found(NamedTuple):
     Attributes
     ----------
     new : Iterate
-        The new iterate; the old one where no step is low enough.
+        The new iterate, or the old iterate if no step is low enough.
     t : float
         Its step.
     low : bool
-        Whether it is low enough.
+        Whether the value is low enough.
 
     Examples
     --------
@@ -57,11 +57,11 @@ class Line:
     ----------
     problem : Problem
     at : Iterate
-        Where the curve starts.
+        The start of the curve.
     direction : ndarray of shape (n,)
         Flat tangent vector.
     slope : float, optional
-        Inner product of the gradient with the direction, negative where it descends; computed if it is not given.
+        Inner product of the gradient with the direction, negative for a descent direction; computed by default.
     retraction : str or callable, optional
         A kind that the manifold knows (its default otherwise), or a function ``(x, u) -> point`` of a point and a
         tangent vector.
@@ -69,7 +69,7 @@ class Line:
     Attributes
     ----------
     longest : float
-        The largest t that may be tried; infinity but on manifolds that measure lengths in logarithms.
+        The largest t that may be tried. It is finite only on manifolds that measure lengths in logarithms.
 
     Examples
     --------
@@ -114,7 +114,7 @@ class Line:
         return Line(*axis.take(rows, self.problem, self.at, self.direction, self.slope), retraction=self.retraction)
 
     def go(self, t: Scalar) -> Iterate:
-        """Return the evaluation at `t`; of a step that is too long for the manifold, infinity, without one."""
+        """Return the evaluation at `t`; the value is infinite, without an evaluation, if the step is too long."""
         problem, at, axis = self.problem, self.at, self.axis
         if self.longest is not _ANY and not axis.all(t <= self.longest):
             short, refused = t <= self.longest, at._replace(fun=axis.filled(at.x, math.inf))
@@ -128,9 +128,9 @@ class Line:
     def slope_at(self, new: Iterate) -> Scalar:
         """Return the inner product of the gradient at `new` with the transported direction.
 
-        That is the slope of the objective along retractions that turn the direction as the transport does: nearly so
-        for polar and exponential ones, for others after short steps only. Where the manifold is bounded, the
-        coordinates that the step has clipped do not count.
+        This is the slope of the objective if the retraction moves the direction as the transport does. It is nearly so
+        for polar and exponential retractions, and for others after short steps only. On a bounded manifold, clipped
+        coordinates are excluded.
         """
         manifold, direction = self.problem.manifold, self.direction
         if manifold.bounded:
@@ -146,7 +146,7 @@ class Line:
     def enough(self, new: Iterate, t: float, reference: float, shortening: float) -> bool:
         """Return whether the objective decreases enough from `reference` (Armijo).
 
-        Where the manifold is bounded and the step was clipped, the predicted change is that of the clipped step.
+        If the step was clipped at bounds, the predicted change is that of the clipped step.
         """
         enough = sufficient(self.axis, self.at, new.fun, t * self.slope, shortening, reference)
         if enough is True or not self.problem.manifold.bounded or self.axis.all(enough):
@@ -161,7 +161,7 @@ class Line:
 class Search(ABC):
     """The length of a solver's steps along the directions of its :class:`Descent`. A subclass is a frozen dataclass.
 
-    What it remembers is in the state of the solver. One code serves one problem and many, see :class:`Descent`.
+    Its memory is in the state of the solver. The same code is used for one problem and for many, see :class:`Descent`.
 
     Parameters
     ----------
@@ -195,24 +195,24 @@ class Search(ABC):
         whole_numbers(type(self).__name__, max_trials=self.max_trials)
 
     def begin(self, problem: Problem, at: Iterate) -> State:
-        """Return what it keeps in the state, at a new start."""
+        """Return the memory at a new start."""
         return {}
 
     @abstractmethod
     def find(self, line: Line, first: Scalar, expand: Decision, kept: State) -> Found:
-        """Return what it finds on a line, of which it tries `first` before any other step.
+        """Return the result of the search on a line; `first` is tried before any other step.
 
-        `expand` says where nothing was known about that step, so that longer ones may be better.
+        `expand` marks first steps without prior information, so that longer steps may be better.
         """
 
     def learn(self, kept: State, new: Iterate) -> State:
-        """Return what it keeps after a step to `new`."""
+        """Return the memory after a step to `new`."""
         return {}
 
 
 @dataclass(frozen=True)
 class Given(Search):
-    """Takes the step that the descent proposes, whatever the value there: for given step sizes."""
+    """Take the step that the descent proposes, for any value at the new point: for given step sizes."""
 
     def find(self, line: Line, first: Scalar, expand: Decision, kept: State) -> Found:
         return Found(line.go(first), first, line.axis.filled(line.at.x, True))
@@ -220,7 +220,7 @@ class Given(Search):
 
 @dataclass(frozen=True)
 class Armijo(Search):
-    """Sufficient decrease: :func:`armijo`, which enlarges first steps without history."""
+    """Sufficient decrease by :func:`armijo`, which enlarges first steps without history."""
 
     def find(self, line: Line, first: Scalar, expand: Decision, kept: State) -> Found:
         return _armijo(line, first, self.max_trials, expand, line.at.fun)
@@ -234,7 +234,7 @@ class Nonmonotone(Search):
     ----------
     max_trials : int
     weight : float
-        Of the past in the mean, from 0 (monotone) to below 1.
+        Weight of earlier values in the mean, from 0 (monotone) to below 1.
     """
 
     weight: float = 0.85
@@ -278,9 +278,9 @@ def armijo(
 ) -> tuple[Iterate, float] | None:
     """Search for a step that decreases the objective enough, by backtracking.
 
-    The condition is ``f ≤ reference + 1e-4·t·slope``. Rejected steps shrink by safeguarded quadratic interpolation; one
-    with a value that is not finite, or where linear algebra fails, by ten. On bounded manifolds the search follows the
-    projected arc (Bertsekas 1982).
+    The condition is ``f ≤ reference + 1e-4·t·slope``. Rejected steps are shortened by safeguarded quadratic
+    interpolation. Steps with a value that is not finite, or where linear algebra fails, are divided by ten. On bounded
+    manifolds the search follows the projected arc (Bertsekas 1982).
 
     Parameters
     ----------
@@ -291,9 +291,10 @@ def armijo(
     max_trials : int
         Evaluations of the objective at most.
     expand : bool
-        Whether an accepted first step is enlarged while the slope there says that most of the decrease is still ahead.
+        Whether an accepted first step is enlarged while the slope at its end predicts that most of the decrease is
+        still ahead.
     reference : float, optional
-        The value to compare with: that at the start, unless a nonmonotone search gives a larger one.
+        The value to compare with: the value at the start, unless a nonmonotone search passes a larger one.
 
     Returns
     -------
@@ -424,7 +425,7 @@ def wolfe(line: Line, first: float = 1.0, max_trials: int = 30, curvature: float
     """Search for a step that meets the strong Wolfe conditions.
 
     They are ``f ≤ f₀ + 1e-4·t·slope`` and ``|slope at t| ≤ curvature·|slope|``. The step grows until an interval
-    contains such a step, which safeguarded cubic interpolation then shrinks.
+    contains such a step. Safeguarded cubic interpolation then shrinks the interval.
 
     Parameters
     ----------

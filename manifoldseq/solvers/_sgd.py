@@ -20,20 +20,20 @@ class SGD(Stochastic):
     """Stochastic gradient descent with momentum, on mini-batches of a sum over data.
 
     A step is ``m ← μ m + g``, ``x ← retract(x, −τ m)``, and m is transported to the new point; g is the Riemannian
-    gradient of a mini-batch, scaled to the whole sum. Needs an objective with ``terms``, such as
-    :func:`manifoldseq.finite_sum` makes.
+    gradient of a mini-batch, scaled to the whole sum. The objective must have ``terms``, as the objectives of
+    :func:`manifoldseq.finite_sum` have.
 
     Parameters
     ----------
     step_size : float or Schedule, optional
         The rate τ, or one of :class:`InverseTime`, :class:`Cosine`, :class:`Halving`. It refers to the gradient of the
         whole objective: for a sum of n terms, about 1/n of the rate for their mean. By default it is chosen in the
-        first step, ``(1 − μ)/2L`` with the largest curvature L of the first batch, for five more gradients of that
-        batch, and falls as :class:`InverseTime` with a delay of ten epochs, at least 100 steps.
+        first step, as ``(1 − μ)/2L`` with the largest curvature L of the first batch, which costs five more gradients
+        of that batch. It then decreases as :class:`InverseTime` with a delay of ten epochs, at least 100 steps.
     momentum : float
         The factor μ, in [0, 1).
     batch_size : int
-        Data per step; every epoch visits all of them once, in seeded order, the last batch may be smaller.
+        The number of data per step. Every epoch visits all data once, in seeded order; the last batch may be smaller.
     clip : float, optional
         Longer gradients are shortened to this norm.
     average_from : int, optional
@@ -42,12 +42,13 @@ class SGD(Stochastic):
     retraction : str, optional
         A kind that the manifold knows; its default otherwise.
     seed : int, optional
-        Of the order of the data; by default it comes from the seed of ``minimize`` (and is 0 in a loop of your own).
+        The seed of the order of the data. By default it comes from the seed of ``minimize`` (and is 0 in your own
+        loop).
 
     Notes
     -----
-    The history holds estimates, of the batch of each step; ``fun`` and ``grad_norm`` of the result are exact, and a
-    success that only a batch met is taken back (``Status.ESTIMATE_ONLY``).
+    The history holds estimates from the batch of each step. ``fun`` and ``grad_norm`` of the result are exact. If a
+    batch meets the stopping rule but the whole data set does not, the status is ``Status.ESTIMATE_ONLY``.
 
     References
     ----------

@@ -13,25 +13,25 @@ from ._iterates import State
 
 
 def take_steps(solver: Solver, problem: Problem, state: State, n_steps: int) -> tuple[State, Measures]:
-    """Take several steps of a solver, as an outer iteration does in each of its own steps.
+    """Take several steps of a solver, for outer iterations whose steps are steps of a solver.
 
     Parameters
     ----------
     solver : Solver
     problem : Problem
-        Wrap its objective with :class:`manifoldseq.objectives.Counter` where evaluations are to be counted.
+        To count evaluations, wrap its objective with :class:`manifoldseq.objectives.Counter`.
     state : dict
-        Of ``solver.init(problem, point)``, for this very problem, or of an earlier call; not written to.
+        The state from ``solver.init(problem, point)`` for this problem, or from an earlier call. It is not modified.
     n_steps : int
-        At least one. Fewer are taken where the solver ends earlier.
+        The number of steps, at least one. Fewer are taken if the solver ends earlier.
 
     Returns
     -------
     state : dict
-        With the point at ``state["x"]``.
+        The new state, with the point at ``state["x"]``.
     measures : Measures
-        Of that state. ``status`` says why the solver ended, if it did: NON_FINITE where a step left the range of
-        numbers, which then is not taken.
+        The measures of that state. ``status`` is the reason if the solver ended: NON_FINITE if a step overflowed, which
+        is discarded.
 
     Examples
     --------
@@ -74,25 +74,25 @@ def take_steps(solver: Solver, problem: Problem, state: State, n_steps: int) -> 
 
 
 def fixed_steps(problem: Problem[Point], x: Point, rates: float | Sequence[float], n_steps: int) -> Iterator[Point]:
-    """Yield a point and those that follow by steps of fixed size along the ``descent_curve`` of the manifold.
+    """Yield a point and the points after steps of fixed size along the ``descent_curve`` of the manifold.
 
-    Nothing is compared, so that the objective may rise. For stopping rules, backtracking and a history there is the
+    Values are not compared, so that the objective may increase. For stopping rules, backtracking and a history use the
     solver :class:`PGD`.
 
     Parameters
     ----------
     problem : Problem
     x : point
-        Or many at once, along leading axes, where the objective gives the gradient of each.
+        One point, or many points along leading axes if the objective returns the gradient of each.
     rates : float or sequence of float
         Step size, or one per factor of a product.
     n_steps : int
-        One evaluation each.
+        The number of steps; each costs one evaluation.
 
     Yields
     ------
     point
-        ``n_steps + 1`` of them, `x` first; the last one is not evaluated.
+        ``n_steps + 1`` points, `x` first; the last one is not evaluated.
 
     Examples
     --------

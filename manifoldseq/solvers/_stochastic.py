@@ -27,11 +27,11 @@ EPOCHS, STEPS = 10, 100
 
 @dataclass(frozen=True, kw_only=True)
 class Stochastic(Solver):
-    """A solver that moves along the gradient of a mini-batch; a subclass says how, in :meth:`begin` and :meth:`move`.
+    """A solver that moves along the gradient of a mini-batch; a subclass implements :meth:`begin` and :meth:`move`.
 
     Every epoch visits all data once, in an order drawn from the generator in the state. The measures of a step are
-    estimates: those of its batch, at the point that the step starts from. Record 0 is exact, and so is the answer of
-    ``minimize``, which evaluates the last (or averaged) point on all data.
+    estimates from its batch, at the start of the step. Record 0 is exact, and so is the result of ``minimize``, which
+    evaluates the last (or averaged) point on all data.
 
     Parameters
     ----------
@@ -100,11 +100,11 @@ class Stochastic(Solver):
         Parameters
         ----------
         problem : Problem
-            Of all data.
+            The problem of all data.
         at : Iterate
-            Of the batch, at the point of iteration `k`, clipped.
+            The clipped gradient of the batch, at the point of iteration `k`.
         memory : dict
-            Of :meth:`begin` or the last move.
+            The return value of :meth:`begin` or of the last move.
         rate : float
             The step size of this iteration.
         k : int
@@ -124,9 +124,9 @@ class Stochastic(Solver):
         Parameters
         ----------
         problem : Problem
-            Of the first batch, scaled to the whole sum.
+            The problem of the first batch, scaled to the whole sum.
         at : Iterate
-            Of the same batch, at the start.
+            The iterate of the same batch, at the start.
         """
         manifold = problem.manifold
         size = norm(at.egrad)

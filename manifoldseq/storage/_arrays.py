@@ -15,7 +15,7 @@ from .readers._mat_variable import NUMERIC
 
 
 def load_array(path: FilePath) -> NDArray[Any]:
-    """Load the array of a `.npy` file in its own dtype; nothing is unpickled, the memory is counted first.
+    """Load the array of a `.npy` file in its own dtype, without unpickling and after a check of the required memory.
 
     Parameters
     ----------
@@ -28,8 +28,8 @@ def load_array(path: FilePath) -> NDArray[Any]:
     Raises
     ------
     ReadError
-        A ValueError: if the file is empty, damaged, cut off, no regular file, holds Python objects, or is too large for
-        memory (see `require_memory`).
+        A ValueError: if the file is empty, damaged, truncated, not a regular file, holds Python objects, or is too
+        large for memory (see `require_memory`).
     FileNotFoundError
         If there is no such file.
 
@@ -54,10 +54,10 @@ def load_arrays(path: FilePath, names: Iterable[str] | None = None) -> dict[str,
     Parameters
     ----------
     path : str or path-like
-        A name that ends with ``.mat`` is a MATLAB file, of version 5 to 7, or 7.3 (needs h5py); the arrays are as
-        MATLAB shows them. Anything else is read as ``.npz``.
+        A name that ends with ``.mat`` is a MATLAB file, of version 5 to 7, or 7.3 (needs h5py); the arrays have the
+        shapes that MATLAB shows. Any other file is read as ``.npz``.
     names : iterable of str, optional
-        Only these arrays are loaded, as far as they are there; default all.
+        Only these arrays are loaded, if they exist; by default all arrays.
 
     Returns
     -------

@@ -30,25 +30,25 @@ FORMAT = 3
 
 
 class CheckpointError(ValueError):
-    """A checkpoint cannot be used; the message says which and what to do."""
+    """A checkpoint cannot be used. The message names the checkpoint and says what to do."""
 
 
 @dataclass(frozen=True)
 class Checkpoint:
-    """Where and how often a run saves itself.
+    """The directory and the frequency of the checkpoints of a run.
 
     Parameters
     ----------
     directory : str or Path
-        Created when the first checkpoint is written. A relative path is one from the working directory of this process,
-        also in the processes that a checkpoint is sent to.
+        It is created when the first checkpoint is written. A relative path refers to the working directory of this
+        process, also in other processes that receive the checkpoint.
     every_seconds : float
         Time between checkpoints; one more is written when the run ends, is interrupted or fails.
     fingerprint : str, optional
-        Of the data and settings; a checkpoint with another fingerprint raises an error.
+        The fingerprint of the data and settings. A checkpoint with another fingerprint raises an error.
     made_by : mapping of str to str
-        Who gives the model, the initializer, the updates and the solver, see `models.ModelEstimator`; a checkpoint of
-        other ones raises an error that names them.
+        The plugins of the model, the initializer, the updates and the solver, see `models.ModelEstimator`. A checkpoint
+        of other plugins raises an error that names them.
 
     Examples
     --------
@@ -74,12 +74,12 @@ class Checkpoint:
 
     @classmethod
     def at(cls, checkpoint: Checkpoint | str | Path | None) -> Checkpoint | None:
-        """Return the checkpoint that an argument ``checkpoint=`` is or names; None stays None.
+        """Return the Checkpoint of an argument ``checkpoint=``, which may be a Checkpoint, a directory or None.
 
         Raises
         ------
         ValueError
-            If it is anything else.
+            If it is another object.
         """
         if checkpoint is None or isinstance(checkpoint, Checkpoint):
             return checkpoint
@@ -103,7 +103,7 @@ class Checkpoint:
             ) from error
 
     def save(self, nit: int, state: State, record: Mapping[str, Any], columns: Mapping[str, np.ndarray]) -> Path:
-        """Write a checkpoint durably under its final name, and remove all others but the one before."""
+        """Write a checkpoint durably under its final name, and remove all other checkpoints except the previous one."""
         directory = Path(self.directory)
         directory.mkdir(parents=True, exist_ok=True)
         encoder = Encoder()

@@ -33,29 +33,30 @@ def read(
     Parameters
     ----------
     path : str or path-like
-        The name decides, in any case: ``*.npz``, ``*.ts``, …; a folder ends with ``/``. Of several readers that know
-        it the one with the longest pattern is taken; of patterns of one length, that of a record given to
-        `manifoldseq.register`, then the core's, then that of a bundled plugin.
+        The name selects the reader, ignoring case: ``*.npz``, ``*.ts``, …; a folder ends with ``/``. If several readers
+        match, the longest pattern is used. Among patterns of equal length, records given to `manifoldseq.register` come
+        first, then those of the core, then those of bundled plugins.
     missing : {"keep", "linear"}
         Whether missing values stay NaN or are interpolated, see `interpolate`.
     reader : str, optional
-        The registered name of a reader, which reads the file whatever its name is.
+        The registered name of a reader. It reads the file for any file name.
     inflation : float
-        How many bytes more than on disk a compressed file may take in memory, see `inflation_limit`.
+        The number of additional bytes that a compressed file may take in memory, compared with its size on disk; see
+        `inflation_limit`.
     **options
         Passed to the reader, such as ``variable=`` of `read_mat` or ``id=`` of `read_csv`.
 
     Returns
     -------
     SequenceData
-        Series of one length that end with missing values in every channel are cut there, which is warned of: these are
-        taken as padding.
+        The sequences. If series of equal length end with missing values in every channel, these values are removed as
+        padding, with a warning.
 
     Raises
     ------
     ReadError
-        If no reader knows the name (those that exist are listed) or has such an option, if several third parties read
-        it, or if the file is bad.
+        If no reader accepts the name (the message lists the patterns) or the option, if several third-party readers
+        accept it, or if the file is invalid.
     FileNotFoundError
         If there is no such file.
 
@@ -160,7 +161,7 @@ def from_aeon(X: Any, y: ArrayLike | None = None) -> SequenceData:
     Raises
     ------
     ValueError
-        If a case is not two-dimensional, or y does not match in number.
+        If a case is not two-dimensional, or y has another length.
 
     Examples
     --------
@@ -182,7 +183,7 @@ def from_lengths(X: ArrayLike, lengths: ArrayLike, y: ArrayLike | None = None) -
     X : array-like of shape (sum of lengths, d)
         The sequences one after the other.
     lengths : array-like of int of shape (N,)
-        Their lengths, in order.
+        The lengths of the sequences, in order.
     y : array-like of shape (N,), optional
         Labels.
 
@@ -216,8 +217,8 @@ def from_lengths(X: ArrayLike, lengths: ArrayLike, y: ArrayLike | None = None) -
 def interpolate(data: SequenceData) -> SequenceData:
     """Fill missing values by straight lines between the recorded ones before and after, channel by channel.
 
-    At the ends the nearest recorded value is repeated. Estimators that take missing values themselves, by a parameter
-    ``missing``, fill them by what their model expects there.
+    At the ends the nearest recorded value is repeated. Estimators with a parameter ``missing`` accept missing values
+    and replace them by the expectations of their model.
 
     Parameters
     ----------
@@ -226,7 +227,7 @@ def interpolate(data: SequenceData) -> SequenceData:
     Returns
     -------
     SequenceData
-        New sequences where values were missing; `data` stays as it is.
+        New arrays for sequences with missing values; `data` is not changed.
 
     Raises
     ------
@@ -264,14 +265,14 @@ def windows(data: SequenceData | ArrayLike, length: int, step: int | None = None
     length : int
         Time steps of a window.
     step : int, optional
-        From the start of a window to that of the next; default `length`, no overlap. Steps at the end that fill no
-        window are left out.
+        From the start of a window to that of the next; default `length`, no overlap. Remaining steps at the end are
+        dropped.
 
     Returns
     -------
     SequenceData
-        Windows of shape (length, d), in order; views of the recordings, not copies. Their ids say which time steps of
-        which recording they are: ``"walk.npy[0:100]"``.
+        Windows of shape (length, d), in order; views of the recordings, not copies. Their ids give the recording and
+        the time steps: ``"walk.npy[0:100]"``.
 
     Raises
     ------
@@ -310,21 +311,21 @@ def _recording(data: ArrayLike) -> Any:
 def scale(data: SequenceData, mode: str = "standard", *, like: SequenceData | None = None) -> SequenceData:
     """Scale each channel, by one shift and one factor for all sequences and times.
 
-    Missing values are left out of the statistics and stay missing; a channel that does not vary is only shifted.
+    Missing values are excluded from the statistics and stay missing. A constant channel is only shifted.
 
     Parameters
     ----------
     data : SequenceData
     mode : {"standard", "minmax", "robust"}
-        To mean 0 and (population) standard deviation 1, to the range from 0 to 1, or to median 0 and interquartile
-        range 1.
+        Scale to mean 0 and (population) standard deviation 1, to the range from 0 to 1, or to median 0 and
+        interquartile range 1.
     like : SequenceData, optional
         Take the statistics from these sequences (training data) instead.
 
     Returns
     -------
     SequenceData
-        New sequences; `data` stays as it is.
+        New sequences; `data` is not changed.
 
     Raises
     ------

@@ -24,30 +24,31 @@ class SequenceData:
     Parameters
     ----------
     sequences : list of ndarray of shape (T_i, d)
-        Time first; NaN marks a missing value. float32 if all are given so, else float64. Sparse rows are kept as a
-        `scipy.sparse.csr_array`, which only estimators of samples take.
+        The first axis is time, and NaN marks a missing value. The dtype is float32 if all arrays have it, else float64.
+        Sparse rows are kept as a `scipy.sparse.csr_array`, which only estimators of samples accept.
     labels : ndarray of shape (N,) or None
         One label per sequence.
     name : str
         The name of the data.
     sampling_rate : float or None
-        Time steps per second; per unit of the clock where it is read from one whose unit is unknown.
+        Time steps per second, or per unit of the time column if its unit is unknown.
     channel_names : tuple of str or None
         One name per channel.
     ids : tuple of str
-        One per sequence, no two alike: the names of the files of a folder, the values of the column ``id`` of a long
-        table; by default the numbers of the sequences, from 0.
+        One unique id per sequence: the names of the files of a folder, or the values of the column ``id`` of a long
+        table. The default ids are the numbers of the sequences, from 0.
     clocks : tuple of str
-        The columns of the file that were taken as time and are therefore no channels.
+        The columns of the file that were used as the time axis and are therefore not channels.
     order : ndarray of int of shape (sum of T_i,) or None
-        Which row of the file, or of the files of a folder one after the other, each row is; None: they are in that
-        order. An order of another number of rows is dropped: it is that of what these sequences were made from.
+        For each row, its row number in the file (or in the concatenated files of a folder); None if the rows are in
+        this order. An order with another number of rows is dropped, because it belongs to the data that these sequences
+        were made from.
 
     Raises
     ------
     ValueError
-        If a sequence is not a (T, d) array of real numbers, labels, ids or channel names do not match in number, or
-        two ids are alike.
+        If a sequence is not a (T, d) array of real numbers, if the number of labels, ids or channel names is wrong, or
+        if two ids are equal.
 
     Examples
     --------
@@ -118,19 +119,19 @@ class SequenceData:
 
     @property
     def numbered(self) -> bool:
-        """Whether nobody gave ids, so that they say no more than the order."""
+        """Whether the ids are the default numbers."""
         return isinstance(self.ids, _Numbers)
 
     def __len__(self) -> int:
         return len(self.sequences)
 
     def plot(self, *, sequences: int = 12, channels: int = 6) -> Any:
-        """Draw channels against time, one below the other; sequences of one label have one colour.
+        """Draw channels against time, one below the other; sequences with the same label have the same colour.
 
         Parameters
         ----------
         sequences, channels : int
-            How many at most; sequences are evenly spaced, channels the first.
+            The maximum numbers. Sequences are evenly spaced; the first channels are drawn.
 
         Returns
         -------

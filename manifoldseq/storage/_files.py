@@ -6,13 +6,13 @@ from pathlib import Path
 
 
 def write_durably(path: str | Path, data: bytes) -> None:
-    """Write a file so that it has its old content, or all of the new one, whatever happens meanwhile."""
+    """Write a file atomically: after an interruption it has its old content or the complete new content."""
     path = Path(path)
     write_all_durably(path.parent, {path.name: data})
 
 
 def write_all_durably(folder: Path, files: Mapping[str, bytes]) -> None:
-    """Write files that belong together: none takes its name before all of them are on the disk, whole."""
+    """Write files that belong together; they get their final names after all of them are complete on disk."""
     temporaries = {name: folder / f".{name}.tmp" for name in files}
     try:
         for name, data in files.items():

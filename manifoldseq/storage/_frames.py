@@ -32,41 +32,42 @@ def from_frame(
     Parameters
     ----------
     frame : data frame, list or mapping of data frames, or xarray object
-        A table in memory, of pandas, polars, pyarrow or another library that narwhals knows, in the long format: one
-        row per time step. In a list each frame is one sequence; in a mapping too, and the keys are the ids. An xarray
+        A table in memory, of pandas, polars, pyarrow or another library that narwhals supports, in the long format: one
+        row per time step. In a list or mapping each frame is one sequence; the keys of a mapping are the ids. An xarray
         ``DataArray`` has a dimension of time and up to two more, of sequences (``id``, ``trial``, …) and of channels
         (``channel``, ``feature``, …); the variables of a ``Dataset`` are channels.
     id : str, optional
-        The column that says to which sequence a row belongs, or the dimension of the sequences; by default ``id``, or
-        the first level of an index (id, time). Without it all rows are one sequence.
+        The column with the sequence of each row, or the dimension of the sequences; by default ``id``, or the first
+        level of an index (id, time). Without it all rows are one sequence.
     time : str or None
-        The column by which the rows of a sequence are sorted, numbers or dates and times; None: they are in order, and
-        no column is the time. By default ``"auto"``: as in `read_csv`, and also an index that holds dates or has the
-        name and values of a time, or the one column of dates with such a name. Only where rows have an id must one be
-        there. Of xarray, the name of the dimension, by default ``time``, whose coordinate is the time.
+        The column of numbers or dates by which the rows of a sequence are sorted. None: the rows are in order, and no
+        column is the time. The default ``"auto"`` follows the rules of `read_csv`; it also accepts an index that holds
+        dates or has the name and values of a time, or the only column of dates with such a name. A time is required
+        only if rows have an id. For xarray, the name of the dimension, by default ``time``, whose coordinate is the
+        time.
     label : str, optional
         The column of the label, the same in all rows of a sequence; by default ``label`` if there is one.
     columns : sequence of str, optional
-        The columns of the channels; by default all others that are not clocks, which must hold numbers. Then only the
-        column ``time``, an index or a column of dates is taken as time.
+        The columns of the channels; by default all other columns that are not clocks, which must hold numbers. If
+        columns are given, only the column ``time``, an index or a column of dates is used as the time.
 
     Returns
     -------
     SequenceData
-        float64 sequences of shape (T_i, d) in order of their first rows, NaN where values are missing (None, null, NA);
-        truth values are 0 and 1. Ids are strings; labels as stored, numbers or strings, categories as their text. With
-        the channels' names, the clocks, and the sampling rate where a clock has a nearly constant step: time steps per
-        second if the time holds dates or its name gives a unit (``"time [ms]"``, ``"t_s"``), else per unit.
+        float64 sequences of shape (T_i, d) in order of their first rows. Missing values (None, null, NA) become NaN,
+        and booleans 0 and 1. Ids are strings. Labels are numbers or strings as stored, and categories become text. The
+        channel names and the clocks are kept, and the sampling rate if a clock has a nearly constant step: time steps
+        per second if the time holds dates or its name gives a unit (``"time [ms]"``, ``"t_s"``), else per unit.
 
     Raises
     ------
     ValueError
-        If a frame is empty or lazy, a column is missing or has the name of another, a channel holds no numbers, an id
-        or time is missing, a time occurs twice, labels differ within a sequence, or dimensions are ambiguous.
+        If a frame is empty or lazy, a column is missing or two columns have the same name, a channel holds no numbers,
+        an id or time is missing, a time occurs twice, labels differ within a sequence, or dimensions are ambiguous.
     TypeError
         If it is not a data frame.
     ImportError
-        If narwhals, by which frames are read, is not installed; xarray does not need it.
+        If narwhals is not installed, which reads data frames. xarray objects do not need it.
 
     See Also
     --------

@@ -41,14 +41,15 @@ _measured = (-np.inf, 0)
 
 
 class ReadError(ValueError):
-    """A file cannot be read; the message names it and says what is wrong, where, and what to do."""
+    """A file cannot be read. The message names the file and says what is wrong, where, and what to do."""
 
 
 def available_memory() -> int:
-    """Return how many bytes this process can still take without swapping or being killed.
+    """Return how many bytes this process can still allocate without swapping or being killed.
 
-    The least of what the machine has available, what the control groups of the process leave it (a container, a batch
-    job), and what ``ulimit -v`` and ``-d`` do. Where none of these is known, the memory of the machine, or 8 GiB.
+    It is the minimum of the available memory of the machine, the limits of the control groups of the process (a
+    container, a batch job), and the limits ``ulimit -v`` and ``-d``. If none of these is known, it is the memory of the
+    machine, or 8 GiB.
 
     Returns
     -------
@@ -69,26 +70,26 @@ def available_memory() -> int:
 
 
 def require_memory(path: FilePath, needed: int, *, taken: int = 0) -> None:
-    """Raise unless a file may take that much memory: the one limit of all readers.
+    """Raise an error if a file would take too much memory; all readers use this limit.
 
-    A reader calls it before it takes memory for what a header claims, and again while it inflates what no header
-    tells. It may take half of the memory that was available when it began (see `available_memory`), and beyond 256 MiB
-    no more than 1032 times the size of the file, which is the most that deflate can stand for: only a decompression
-    bomb, or values that are nearly all the same, would take more.
+    A reader calls it before it allocates memory according to a header, and again while it decompresses data without a
+    known size. It may take half of the memory that was available at the start (see `available_memory`). Beyond 256 MiB
+    it may take at most 1032 times the size of the file, the largest compression ratio of deflate: only a decompression
+    bomb, or values that are nearly all equal, would take more.
 
     Parameters
     ----------
     path : str or path-like
         The file, for the message and its size; a folder has no size to compare with.
     needed : int
-        Bytes that the reader takes in all, copies included.
+        The total number of bytes that the reader takes, including copies.
     taken : int
-        Bytes of these that it has taken already.
+        The number of bytes that it has taken already.
 
     Raises
     ------
     ReadError
-        A ValueError; the message names the file, what it would take and what may be taken.
+        A ValueError. The message names the file, the required memory and the limit.
 
     Examples
     --------
@@ -114,12 +115,12 @@ def require_memory(path: FilePath, needed: int, *, taken: int = 0) -> None:
 
 @contextmanager
 def inflation_limit(limit: float) -> Iterator[None]:
-    """Let compressed files that are read inside take up to `limit` bytes more in memory than they have on disk.
+    """Let compressed files that are read in the block take up to `limit` bytes more in memory than on disk.
 
     Parameters
     ----------
     limit : float
-        By default, outside, 1 GiB. The relative limit of `require_memory` holds as well.
+        The limit is 1 GiB outside of such a block. The relative limit of `require_memory` holds as well.
 
     Raises
     ------
@@ -142,7 +143,7 @@ def inflation_limit(limit: float) -> Iterator[None]:
 
 
 def require_inflated(path: FilePath, needed: int) -> None:
-    """Raise unless what is compressed in a file may take so many bytes, see `inflation_limit`."""
+    """Raise an error if the compressed content of a file would take too many bytes, see `inflation_limit`."""
     limit = _inflation.get()
     if needed - _size(path) > limit:
         raise ReadError(

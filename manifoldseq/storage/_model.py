@@ -34,14 +34,14 @@ ARRAYS, DOCUMENT = "model.npz", "model.json"
 
 
 class ModelError(ValueError):
-    """A model cannot be saved or loaded; the message says which, why and what to do."""
+    """A model cannot be saved or loaded. The message names the model and says why and what to do."""
 
 
 def save_model(model: Any, directory: FilePath) -> None:
     """Save a fitted estimator, or a `Result`, as ``model.npz`` and ``model.json``.
 
-    Two runs that compute the same write the same ``model.npz``, byte for byte: what was measured (attributes, fields
-    and dict entries called ``time`` or ``…_time``) goes to ``model.json``, with everything that is not an array.
+    Two runs with the same results write the same ``model.npz``, byte for byte: measured times (attributes, fields and
+    dict entries called ``time`` or ``…_time``) are stored in ``model.json``, with all values that are not arrays.
 
     Parameters
     ----------
@@ -50,13 +50,13 @@ def save_model(model: Any, directory: FilePath) -> None:
         and lists, tuples and dicts of these; registered kernels, solvers and rules that are dataclasses; further,
         dataclasses and fitted estimators whose classes it lists in its class attribute ``stored_types``.
     directory : str or path-like
-        Created if needed. Both files are written and synced under other names first, then renamed, ``model.json`` last:
-        a full disk leaves a model that was there before, and Ctrl-C waits until both are.
+        It is created if needed. Both files are written and synced under other names, then renamed, ``model.json`` last.
+        If the disk is full, an earlier model remains, and Ctrl-C waits until both files are written.
 
     Raises
     ------
     ModelError
-        If the estimator is not registered, or holds something else; the message names it.
+        If the estimator is not registered, or has an attribute of another type. The message names it.
 
     Examples
     --------
@@ -95,8 +95,8 @@ def save_model(model: Any, directory: FilePath) -> None:
 def load_model(directory: FilePath) -> Any:
     """Load an estimator or a result that `save_model` wrote.
 
-    Nothing in the files is executed or imported: the class of an estimator, a kernel or a solver is found by its
-    registered name, classes inside an estimator by its own ``stored_types``.
+    The files cannot execute or import code: the class of an estimator, a kernel or a solver is found by its registered
+    name, and classes of attributes by the ``stored_types`` of the estimator.
 
     Parameters
     ----------
@@ -109,8 +109,8 @@ def load_model(directory: FilePath) -> Any:
     Raises
     ------
     ModelError
-        If there is no model, it has another format, ``model.npz`` is not the one that ``model.json`` describes, a file
-        is damaged or claims more than it holds, or no plugin registers the estimator.
+        If there is no model, if it has another format, if ``model.npz`` does not match ``model.json``, if a file is
+        damaged or a header claims more bytes than the file has, or if no plugin registers the estimator.
     """
     path = Path(directory)
     document, arrays = _document(path), {}
@@ -145,8 +145,8 @@ def load(run_dir: FilePath) -> Any:
     Parameters
     ----------
     run_dir : str or path-like
-        As ``manifoldseq fit -o`` or ``manifoldseq solve -o`` wrote it, or a directory given to
-        `manifoldseq.storage.save_model`.
+        A directory that ``manifoldseq fit -o``, ``manifoldseq solve -o`` or `manifoldseq.storage.save_model` has
+        written.
 
     Returns
     -------
@@ -155,7 +155,7 @@ def load(run_dir: FilePath) -> Any:
     Raises
     ------
     ModelError
-        A ValueError, as for `manifoldseq.storage.load_model`; for a run that is not finished it says so.
+        A ValueError, as for `manifoldseq.storage.load_model`, or if the run is not finished.
 
     Examples
     --------

@@ -22,7 +22,7 @@ MAPPED = 1 << 26
 
 
 class Loader:
-    """Loads members of an archive; what all of them take is counted, what they will take as `real` numbers too."""
+    """A loader of members of an archive, which checks the memory of all members and of their `real` numbers."""
 
     def __init__(
         self, path: FilePath, archive: zipfile.ZipFile, members: dict[str, zipfile.ZipInfo], *, real: bool = False
@@ -43,7 +43,7 @@ class Loader:
 
 
 def members_of(path: FilePath, archive: zipfile.ZipFile, size: int) -> dict[str, zipfile.ZipInfo]:
-    """Return the members by key, none of which claims more than the file can hold."""
+    """Return the members by key, after a check that their claimed sizes fit into the file."""
     infos = archive.infolist()
     for info in infos:
         name = PurePosixPath(info.filename)
@@ -67,7 +67,7 @@ def members_of(path: FilePath, archive: zipfile.ZipFile, size: int) -> dict[str,
 
 @dataclass(frozen=True)
 class Header:
-    """What the header of a `.npy` file says, compared with the bytes that are there."""
+    """The header of a `.npy` file, validated against the size of the file."""
 
     shape: tuple[int, ...]
     fortran: bool
@@ -76,7 +76,7 @@ class Header:
 
     @classmethod
     def read(cls, where: str, stream: IO[bytes], size: int) -> Self:
-        """Read it from a stream that is at the beginning of `size` bytes, and ends before the array."""
+        """Read the header from a stream of `size` bytes; the stream is then at the beginning of the array."""
         version = np.lib.format.read_magic(stream)
         lengths = {(1, 0): 2, (2, 0): 4}
         if version not in lengths:
@@ -109,7 +109,7 @@ class Header:
         return not self.fortran and self.dtype.isnative and self.dtype == real_dtype(self.dtype)
 
     def size(self, real: bool) -> int:
-        """Return the bytes that are needed for the array, and for that of `real` numbers made of it."""
+        """Return the number of bytes of the array and of its conversion to `real` numbers."""
         needed = self.held + OVERHEAD * (self.shape[0] if len(self.shape) == 3 else 1)
         return needed if self.plain or not real else needed + math.prod(self.shape) * real_dtype(self.dtype).itemsize
 
@@ -117,7 +117,7 @@ class Header:
 def decode(
     path: FilePath, where: str, stream: IO[bytes], header: Header, *, real: bool = False, taken: int = 0
 ) -> NDArray[Any]:
-    """Return the array that follows its header in a stream, after comparing what it needs with the memory."""
+    """Return the array that follows its header in a stream, after a check of the available memory."""
     require_memory(path, taken + header.size(real), taken=taken)
     values = np.empty(math.prod(header.shape), header.dtype)
     fill(where, stream, values)
@@ -125,7 +125,7 @@ def decode(
 
 
 def fill(where: str, stream: IO[bytes], values: NDArray[Any]) -> None:
-    """Read the bytes of an array in one piece."""
+    """Read all bytes of an array."""
     if values.nbytes:
         raw, place = values.reshape(-1).view(np.uint8), 0
         while place < len(raw) and (block := stream.read(min(BLOCK, len(raw) - place))):  # one call would copy it whole
@@ -136,7 +136,7 @@ def fill(where: str, stream: IO[bytes], values: NDArray[Any]) -> None:
 
 
 def mapped(stream: BinaryIO, header: Header) -> NDArray[Any] | None:
-    """Return a plain array on disk, read-only, its pages read when they are used; None if that cannot be."""
+    """Return a read-only memory map of a plain array, or None if mapping is impossible."""
     try:
         return np.asarray(np.memmap(stream, header.dtype, "r", header.offset, header.shape))
     except OSError:  # a file system that cannot map, or a limit
@@ -145,7 +145,7 @@ def mapped(stream: BinaryIO, header: Header) -> NDArray[Any] | None:
 
 
 def in_one(arrays: Sequence[NDArray[Any]]) -> NDArray[Any] | None:
-    """Return the array whose rows, one after the other, are those of several; None if they are not parts of one.
+    """Return the array whose consecutive rows are those of several arrays, or None if they are not parts of one array.
 
     Examples
     --------
@@ -169,7 +169,7 @@ def in_one(arrays: Sequence[NDArray[Any]]) -> NDArray[Any] | None:
 
 
 def release(array: NDArray[Any]) -> None:
-    """Let the system take back the memory of a mapped array at once; it is read again when it is used again."""
+    """Release the memory of a mapped array; it is read again on the next access."""
     base: Any = array
     while isinstance(base, np.ndarray):
         base = base.base

@@ -12,33 +12,32 @@ _RATIO = 5
 
 
 class NotReal(ValueError, TypeError):
-    """Data are not real numbers; a TypeError too, since scikit-learn's conventions ask for one where objects are."""
+    """The data are not real numbers. It is also a TypeError, as scikit-learn's conventions require for objects."""
 
 
 def check_real(X: Any, name: str = "X") -> Any:
     """Raise NotReal unless data hold real numbers; every estimator calls it on all its inputs.
 
-    Masked arrays raise an error even where nothing is masked, and inside lists too: NumPy treats the numbers under the
-    mask as data. Dates, spans of time, text, bytes, records and complex numbers raise one too, as do objects that are
-    not all real numbers. Data that other checks report (rows of different lengths) are returned unchanged, as are
-    sparse matrices of real numbers.
+    Masked arrays raise an error, also without masked entries and inside lists, because NumPy treats the numbers under
+    the mask as data. Dates, time differences, text, bytes, records, complex numbers and objects other than real numbers
+    raise an error too. Rows of different lengths, which other checks report, and sparse matrices of real numbers are
+    returned unchanged.
 
     Parameters
     ----------
     X : array-like, data frame, or nested lists
     name : str
-        What the message calls it.
+        The name of the data in the message.
 
     Returns
     -------
     object
-        X itself; the float64 array of X where it is an array, or a list, of numbers stored as objects, which
-        scikit-learn's conventions accept.
+        X itself, or a float64 array if X is an array or a list of numbers that are stored as objects.
 
     Raises
     ------
     ValueError
-        The same message for all of them; a TypeError too, which scikit-learn's conventions ask for.
+        If the data are not real numbers. The error is also a TypeError, as scikit-learn's conventions require.
 
     Examples
     --------
@@ -95,19 +94,20 @@ def check_unmasked(y: Any, name: str = "y") -> Any:
 
 
 def warn_of_order(shape: tuple[int, ...], name: str, remedy: str, stacklevel: int = 3) -> None:
-    """Warn of an array of sequences (N, T, d) that looks as if it were in the order (N, d, T).
+    """Warn if an array of sequences (N, T, d) seems to be in the order (N, d, T).
 
-    That is one with at most 12 time steps and at least five times as many channels, more than 12: the arrays of aeon
-    with up to 12 channels. Those with more cannot be told from videos, whose frames have many pixels, by their shape.
+    The warning is given for at most 12 time steps, more than 12 channels and at least five times as many channels as
+    time steps, as in arrays of aeon with up to 12 channels. Arrays with more channels cannot be distinguished by their
+    shape from videos, whose frames have many pixels.
 
     Parameters
     ----------
     shape : tuple of int
-        Of an array of any number of dimensions; only three are warned of.
+        The shape of the array. Only arrays with three dimensions cause a warning.
     name : str
-        What the warning calls it.
+        The name of the array in the warning.
     remedy : str
-        What to do if it is in the other order, and if it is not.
+        The advice for an array in the other order, and for an array in the right order.
     stacklevel : int
         Of `warnings.warn`.
 

@@ -1,4 +1,4 @@
-"""Conformance checks for the tests of plugins; each returns a report of laws that hold or fail."""
+"""Conformance checks for the tests of plugins; each returns a report of the laws that hold or fail."""
 
 from ._derivatives import check_gradient, check_hessian
 from ._estimators import check_estimator, check_multiview_estimator, check_sequence_estimator

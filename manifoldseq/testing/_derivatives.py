@@ -25,16 +25,16 @@ def check_gradient(problem: Problem | tuple[Manifold, Objective], x: Any = None,
     """Check a gradient against its values.
 
     Along random curves ``R(x, t u)`` the error ``|f(R(x, t u)) − f(x) − t <grad f(x), u>|`` must vanish like t²: its
-    slope on logarithmic axes exceeds 1.9. A gradient that is wrong by one per cent reads about 1.0. An error at
-    rounding level at all t, as of a linear function, counts as exact. On a product every factor is judged alone too.
-    Where the manifold is a quotient, the value at X Q must be that at X.
+    slope on logarithmic axes exceeds 1.9. A gradient that is wrong by one per cent has a slope of about 1.0. An error
+    at rounding level at all t, as for a linear function, counts as exact. On a product every factor is also checked
+    separately. On a quotient manifold the values at X Q and X must be equal.
 
     Parameters
     ----------
     problem : Problem or (Manifold, Objective)
     x : point or str, optional
-        Where, or the name of an initializer; a random point by default, away from bounds. Coordinates at an active
-        bound are left out.
+        The point of the check, or the name of an initializer; by default a random point away from bounds. Coordinates
+        at an active bound are excluded.
     seed : int
 
     Returns
@@ -44,7 +44,7 @@ def check_gradient(problem: Problem | tuple[Manifold, Objective], x: Any = None,
     Raises
     ------
     TypeError, ValueError
-        If there is no gradient to check, or `x` is not a point of the manifold.
+        If the objective has no gradient, or `x` is not a point of the manifold.
 
     Examples
     --------
@@ -73,8 +73,8 @@ def check_gradient(problem: Problem | tuple[Manifold, Objective], x: Any = None,
 def check_hessian(problem: Problem | tuple[Manifold, Objective], x: Any = None, *, seed: int = 0) -> Report:
     """Check a Hessian product against gradient and values.
 
-    As :func:`check_gradient` with the second-order term: the slope must exceed 2.9, along a retraction of second order
-    if the manifold names one. The Riemannian Hessian must be tangent, linear and symmetric.
+    The check is that of :func:`check_gradient` with the second-order term: the slope must exceed 2.9, along a
+    retraction of second order if the manifold has one. The Riemannian Hessian must be tangent, linear and symmetric.
 
     Parameters
     ----------
@@ -90,7 +90,7 @@ def check_hessian(problem: Problem | tuple[Manifold, Objective], x: Any = None, 
     Raises
     ------
     TypeError, ValueError
-        If there is no Hessian product or no gradient to check, or `x` is not a point of the manifold.
+        If the objective has no Hessian product or no gradient, or `x` is not a point of the manifold.
 
     Examples
     --------

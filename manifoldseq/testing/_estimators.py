@@ -19,7 +19,8 @@ def check_estimator(estimator: Any, expected_failures: Mapping[str, str] | None 
     ----------
     estimator : estimator or estimator class
     expected_failures : mapping of str to str, optional
-        Names of checks that fail, each with the reason. One that passes or does not exist is reported as a failure.
+        Names of checks that fail, each with the reason. A listed check that passes or does not exist is reported as a
+        failure.
 
     Returns
     -------
@@ -87,17 +88,18 @@ def check_sequence_estimator(
     Parameters are stored untouched and survive ``clone``; ``fit`` returns the estimator, sets only names with a
     trailing underscore, ``n_features_in_`` among them, does not change its input and is reproducible for a given
     ``random_state``; a 3-D array is treated as a list; ``predict``, ``transform`` and the like return one row per
-    sequence, also after pickling; bad input raises a ``ValueError`` that names the sequence; an unfitted estimator
-    raises ``NotFittedError``. Six fits are made, with ``n_init`` 1 and ``max_iter`` 5 where there are such parameters.
+    sequence, also after pickling; invalid input raises a ``ValueError`` that names the sequence; an unfitted estimator
+    raises ``NotFittedError``. The check makes six fits, with ``n_init=1`` and ``max_iter=5`` if the estimator has these
+    parameters.
 
     Parameters
     ----------
     estimator : estimator or estimator class
-        A class is made with its default parameters.
+        A class is instantiated with its default parameters.
     X : list of ndarray of shape (T_i, d), optional
         At least four sequences of at least two channels; by default sixteen noisy oscillations of six channels.
     y : array-like, optional
-        Labels; by default the kind of oscillation.
+        Labels; by default the kinds of the oscillations.
     seed : int
 
     Returns
@@ -143,7 +145,8 @@ def check_sequence_estimator(
 def check_multiview_estimator(estimator: Any, views: Sequence[np.ndarray] | None = None, *, seed: int = 0) -> Report:
     """Check an estimator of several views, arrays of shape ``(N, d_v)``, against the conventions of this project.
 
-    As :func:`check_sequence_estimator`; ``fit(X, Y)`` and ``fit([X, Y])`` are the same.
+    The conventions are those of :func:`check_sequence_estimator`; in addition, ``fit(X, Y)`` and ``fit([X, Y])`` are
+    equivalent.
 
     Parameters
     ----------

@@ -36,23 +36,23 @@ def check_kernel(
     invariances: Mapping[str, Callable[[Item], Item]] | None = None,
     seed: int = 0,
 ) -> Report:
-    """Check a kernel object: what it claims, that its abilities agree with each other, and its gradients.
+    """Check a kernel object: its properties, the consistency of its methods, and its gradients.
 
     Parameters
     ----------
     kernel : manifoldseq.kernels.Kernel, manifoldseq.hooks.KernelSpec or str
-        A record or a registered name brings items and invariances with it.
+        The kernel. A record or a registered name provides items and invariances.
     items : iterable of items, optional
-        For a kernel object; by default the example of its domain.
+        Items for a kernel object; by default the example of its domain.
     point : point, optional
-        Where gradients are checked; a random point of ``kernel.manifold(m, n, bound)`` for the sizes of the first item
-        by default.
+        The point at which gradients are checked; by default a random point of ``kernel.manifold(m, n, bound)`` for the
+        sizes of the first item.
     domain : str or manifoldseq.kernels.Domain, optional
-        What the items are; by default ``kernel.domain``.
+        The domain of the items; by default ``kernel.domain``.
     positive_definite, constant_diagonal : bool, optional
-        Claims; by default those of the kernel object.
+        The expected properties; by default those of the kernel object.
     invariances : mapping of str to callable, optional
-        ``transform(item) -> item`` that leave the kernel unchanged.
+        Functions ``transform(item) -> item`` under which the kernel is invariant.
     seed : int
 
     Returns
@@ -62,7 +62,7 @@ def check_kernel(
     Raises
     ------
     TypeError, ValueError
-        If the domain is unknown, or there are not two items.
+        If the domain is unknown, or there are fewer than two items.
 
     Examples
     --------

@@ -33,16 +33,16 @@ def check_manifold(manifold: Manifold, *, seed: int = 0) -> Report:
 
     Points are feasible and keep their dtype; ``project`` is a projection of rank ``dim`` (orthogonal where the metric
     is the embedded one); ``gradient`` represents the differential; retractions start at the point with the velocity of
-    the tangent vector, those of ``second_order`` without acceleration; transport and ``nearest`` lead where they
-    should; ``hessian`` is symmetric and belongs to the metric; ``descent_curve`` descends; components differ; on a
-    quotient the choice of the representative does not matter; and every operation broadcasts over leading axes. Of
-    ``exp``, ``log``, ``dist``, ``geodesic``, ``parallel_transport`` and ``inverse_retraction`` those are checked that
-    the manifold has.
+    the tangent vector, those of ``second_order`` without acceleration; transported vectors are tangent and ``nearest``
+    returns feasible points; ``hessian`` is symmetric and consistent with the metric; ``descent_curve`` descends;
+    components differ; on a quotient, results do not depend on the representative; and every operation broadcasts over
+    leading axes. ``exp``, ``log``, ``dist``, ``geodesic``, ``parallel_transport`` and ``inverse_retraction`` are
+    checked if the manifold has them.
 
     Parameters
     ----------
     manifold : Manifold
-        A small one: matrices of its size are formed.
+        A small manifold, because matrices of its size are formed.
     seed : int
 
     Returns

@@ -22,23 +22,23 @@ _DAMPINGS = tuple(4.0**k for k in range(9))
 
 
 def check_model(model: hooks.ModelSpec | str, data: Any = None, *, seed: int = 0, **params: Any) -> Report:
-    """Check a model: it makes a problem, starts on the manifold, and its parts obey every law.
+    """Check a model: its problem, its starts and the laws of its parts.
 
     Values and derivatives agree (finite differences). Statistics over halves of the rows add to those of all rows.
-    Block updates stay on the manifold, never raise the value, leave the other factors as they are, and have reached
-    their minimum: the same update once more changes nothing where a model says so. Damped updates lower the value with
-    enough damping. A step in the units of EM changes the value as the gradient says. Equivalences leave the value.
-    Exact starts are minima.
+    Block updates stay on the manifold, never increase the value, do not change other factors, and reach their minimum:
+    repeated updates stop at a point with zero gradient. Damped updates decrease the value with enough damping. A step
+    in the units of EM changes the value as the gradient predicts. Equivalences do not change the value. Exact starts
+    are minima.
 
     Parameters
     ----------
     model : manifoldseq.hooks.ModelSpec or str
-        The record, or the name that it is registered under.
+        The record, or its registered name.
     data : optional
         By default the record's own example.
     seed : int
     **params
-        Of the model's `prepare` or `build`.
+        Parameters of `prepare` or `build` of the model.
 
     Returns
     -------

@@ -31,12 +31,12 @@ _CLOSE = 1e-9
 
 
 def check_objective(problem: Problem | tuple[Manifold, Objective], x: Any = None, *, seed: int = 0) -> Report:
-    """Check the value, the derivatives and all other abilities of an objective.
+    """Check the value, the derivatives and all other functions of an objective.
 
-    The laws of :func:`check_gradient` and :func:`check_hessian` for the abilities that it has; and purity (the same
-    answer to the same point, whatever was asked in between; no writing into points), float32 points, batches that
-    average to the whole, ``batched`` evaluations equal to a loop, block updates that never raise the value and replace
-    only their factors.
+    The laws of :func:`check_gradient` and :func:`check_hessian` are checked if the objective has derivatives. Further
+    laws: evaluations at the same point are equal after evaluations elsewhere, points are not modified, float32 points
+    are supported, batches average to the whole objective, ``batched`` evaluations equal a loop, and block updates never
+    increase the value and replace only their factors.
 
     Parameters
     ----------

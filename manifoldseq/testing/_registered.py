@@ -41,13 +41,13 @@ class NotExercised(Exception):
 
 
 def check_record(record: hooks.Record, others: Sequence[hooks.Record] = ()) -> Report:
-    """Check a record by what its kind is for.
+    """Check a record with the checks of its kind.
 
     Parameters
     ----------
     record : Record
     others : sequence of Record
-        What the same package registers: a plot is drawn of the estimators that name it.
+        The other records of the package: a plot is drawn for the estimators that name it.
 
     Returns
     -------
@@ -57,9 +57,9 @@ def check_record(record: hooks.Record, others: Sequence[hooks.Record] = ()) -> R
     Raises
     ------
     NotExercised
-        If there is nothing to run it on; its targets were imported then.
+        If there is no data to run it on. Its targets were imported.
     Exception
-        What the targets raise.
+        Exceptions of the targets.
     """
     resolved = hooks.with_all_parts(record) if isinstance(record, hooks.ModelSpec) else record.resolved()
     report = _report(resolved, others)

@@ -43,9 +43,9 @@ class Law:
     name : str
     ok : bool
     detail : str
-        The figure, or what failed and where.
+        The figure, or the description of the failure.
     curve : Curve, optional
-        Of a law about a derivative: ``steps``, ``errors`` and the ``order`` with which the errors must vanish.
+        For a law about a derivative: ``steps``, ``errors`` and the ``order`` with which the errors must vanish.
     """
 
     name: str
@@ -60,7 +60,7 @@ class Law:
 
 @dataclass(frozen=True)
 class Report:
-    """The laws that one object was checked against; printed, one line per law.
+    """The laws of one check; the text has one line per law.
 
     Attributes
     ----------
@@ -94,12 +94,12 @@ class Report:
             raise CheckFailed(str(self))
 
     def plot(self, ax: Any = None) -> Any:
-        """Draw the error of every derivative that was checked over the step size, with the slope that it must reach.
+        """Draw the error of every checked derivative over the step size, with the required slope.
 
         Parameters
         ----------
         ax : matplotlib.axes.Axes, optional
-            A new figure's by default.
+            The axes; by default those of a new figure.
 
         Returns
         -------

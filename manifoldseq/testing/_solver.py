@@ -37,12 +37,12 @@ def check_solver(
     Parameters
     ----------
     solver : Solver or str
-        With its options set, or a registered name for the default ones.
+        The solver with its options, or a registered name for the default options.
     problems : sequence of Problem, optional
-        By default five small convex-like ones: unconstrained, orthonormal columns, active bounds, a product, canonical
-        systems. Given ones are not required to be solved.
+        By default five small problems: unconstrained, orthonormal columns, active bounds, a product, canonical systems.
+        Problems that are passed here need not be solved.
     iterations : int
-        Within which the default problems must be solved to a relative gradient norm of 1e-6.
+        The number of iterations within which the default problems must reach a relative gradient norm of 1e-6.
     seed : int
 
     Returns
@@ -52,7 +52,7 @@ def check_solver(
     Raises
     ------
     TypeError, ValueError
-        If it is not a solver, or needs an ability that the problems lack.
+        If it is not a solver, or needs a function that the objectives do not have.
 
     Examples
     --------

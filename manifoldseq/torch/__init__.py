@@ -1,6 +1,6 @@
-"""Orthonormal parameters for networks in torch: of any shape, with the optimizers that keep them orthonormal.
+"""Orthonormal parameters of any shape for torch networks, and optimizers that keep them orthonormal.
 
-Import it by name, ``import manifoldseq.torch``: the library itself never imports torch.
+Import the package explicitly, ``import manifoldseq.torch``: the library itself never imports torch.
 """
 
 from importlib.util import find_spec

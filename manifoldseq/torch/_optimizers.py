@@ -94,27 +94,27 @@ class _Riemannian(torch.optim.Optimizer):  # pyright: ignore[reportUntypedBaseCl
 class RiemannianSGD(_Riemannian):
     """Stochastic gradient descent with momentum, along the manifold for orthonormal parameters.
 
-    For an `OrthonormalParameter` a step moves along ``V <- P(m V + G)`` to ``R(W - lr V)``: P projects on the tangent
-    space at W, so that momentum stays tangent, R goes back to orthonormal rows. It costs two products more than the
-    retraction, which is left out while steps are so short that rows stay orthonormal to rounding. Other parameters
-    take the steps of `torch.optim.SGD`.
+    For an `OrthonormalParameter` a step moves along ``V <- P(m V + G)`` to ``R(W - lr V)``: P projects onto the tangent
+    space at W, so that momentum stays tangent, and R is the retraction to orthonormal rows. A step costs two products
+    in addition to the retraction. The retraction is skipped while steps are so short that rows stay orthonormal to
+    rounding. Other parameters take the steps of `torch.optim.SGD`.
 
     Parameters
     ----------
     params : iterable of torch.nn.Parameter, or of dict
-        Groups may have ``orthonormal=True`` or ``False``, for all of their parameters in place of what they are.
+        Groups may have ``orthonormal=True`` or ``False``, which overrides the type of their parameters.
     lr : float, or torch.Tensor of one number
     momentum : float
         Below 1.
     weight_decay : float
-        Of other parameters; it cannot change an orthonormal one.
+        Weight decay of other parameters. Orthonormal parameters have none.
     retraction : {"polar", "qr"}
         Both keep float32 orthonormal to 2e-6 (largest entry of ``W W' - I``).
 
     Raises
     ------
     ValueError
-        For an invalid setting, also of a group, or a parameter that should be orthonormal and is not, or is in half
+        If a setting, also of a group, is invalid, or if a parameter that should be orthonormal is not or is in half
         precision.
 
     References
@@ -169,20 +169,20 @@ class RiemannianSGD(_Riemannian):
 class RiemannianAdam(_Riemannian):
     """Adam, along the manifold for orthonormal parameters.
 
-    An `OrthonormalParameter` has one second moment, the running mean of the squares of its Riemannian gradient, so that
-    a step is along the tangent direction of the running mean whatever the coordinates; the mean is brought to the
+    An `OrthonormalParameter` has a single second moment, the running mean of the squares of its Riemannian gradient. A
+    step therefore follows the tangent direction of the running mean, in any coordinates. The mean is transported to the
     tangent space of the next point. Other parameters take the steps of `torch.optim.Adam`.
 
     Parameters
     ----------
     params : iterable of torch.nn.Parameter, or of dict
-        As of `RiemannianSGD`.
+        As for `RiemannianSGD`.
     lr : float, or torch.Tensor of one number
     betas : (float, float)
         Below 1.
     eps : float
     weight_decay : float
-        Of other parameters, added to their gradients.
+        Weight decay of other parameters, added to their gradients.
     retraction : {"polar", "qr"}
 
     References

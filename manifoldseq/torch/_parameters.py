@@ -19,13 +19,13 @@ FAR = 1e-3
 
 
 class OrthonormalParameter(torch.nn.Parameter):  # pyright: ignore[reportUntypedBaseClass]
-    """A parameter that is orthonormal: a matrix of shape[0] rows, orthonormal, or its columns where these are fewer.
+    """An orthonormal parameter: a matrix of shape[0] orthonormal rows, or of orthonormal columns if these are fewer.
 
     A kernel of a convolution, (out, in, height, width), is the matrix (out, in * height * width). It is an ordinary
-    `torch.nn.Parameter` of a module otherwise: in its `state_dict` under its own name, moved by ``to(device)``, cast
-    by autocast in products while it stays as it is. `RiemannianSGD` and `RiemannianAdam` keep it orthonormal,
-    optimizers of torch with `keep_orthonormal`. As the parameter of a module it is best made by `orthonormalize`, which
-    also sees to what ``load_state_dict`` brings.
+    `torch.nn.Parameter` of a module otherwise: in its `state_dict` under its own name, moved by ``to(device)``, and
+    cast by autocast in products without being changed. `RiemannianSGD` and `RiemannianAdam` keep it orthonormal, and so
+    do torch optimizers with `keep_orthonormal`. For a parameter of a module use `orthonormalize`, which also handles
+    ``load_state_dict``.
 
     Parameters
     ----------
@@ -63,10 +63,11 @@ class OrthonormalParameter(torch.nn.Parameter):  # pyright: ignore[reportUntyped
 def orthonormalize(module: Any, name: str = "weight") -> Any:
     """Make a parameter of a module orthonormal, at the nearest orthonormal tensor, and return the module.
 
-    It replaces `torch.nn.utils.parametrizations.orthogonal`: nothing is computed in a forward pass, and the name in
-    the `state_dict` stays. Train the parameter with `RiemannianSGD`, `RiemannianAdam`, or `keep_orthonormal`. It is the
-    same object as before, so that optimizers that have it already go on with it. What ``load_state_dict`` brings is
-    replaced by the nearest orthonormal tensor, with a warning where it was far from one.
+    It replaces `torch.nn.utils.parametrizations.orthogonal`: a forward pass needs no additional computation, and the
+    name in the `state_dict` does not change. Train the parameter with `RiemannianSGD`, `RiemannianAdam`, or
+    `keep_orthonormal`. The parameter object is the same as before, so that existing optimizers continue with it. A
+    tensor from ``load_state_dict`` is replaced by the nearest orthonormal tensor, with a warning if it is far from
+    orthonormal.
 
     Parameters
     ----------
@@ -76,7 +77,7 @@ def orthonormalize(module: Any, name: str = "weight") -> Any:
     Raises
     ------
     ValueError
-        If the module has no such parameter, or as `OrthonormalParameter` does.
+        If the module has no such parameter, or for the reasons of `OrthonormalParameter`.
 
     Examples
     --------
@@ -137,9 +138,9 @@ class _Loading:
 
 
 def keep_orthonormal(optimizer: Any, retraction: str = "polar") -> Any:
-    """Return an optimizer of torch after whose steps every `OrthonormalParameter` is orthonormal again.
+    """Return a torch optimizer that makes every `OrthonormalParameter` orthonormal again after each step.
 
-    The step itself is that of flat space: `RiemannianSGD` and `RiemannianAdam` move along the manifold.
+    The step itself is the Euclidean step, whereas `RiemannianSGD` and `RiemannianAdam` move along the manifold.
 
     Parameters
     ----------
@@ -179,7 +180,7 @@ def orthonormality(W: Any) -> float:
     Raises
     ------
     ValueError
-        If W is no tensor of two dimensions or more, or complex.
+        If W is not a tensor of two or more dimensions, or is complex.
 
     Examples
     --------

@@ -15,11 +15,11 @@ _SERIES = (-1 / 2, 3 / 8, -5 / 16, 35 / 128, -63 / 256, 231 / 1024, -429 / 2048,
 def polar_rows(Y: Any) -> Any:
     """Return the nearest matrix with orthonormal rows, of a tensor (M, D) with M <= D.
 
-    By an iteration of products where it is near one, else by an eigendecomposition in float64.
+    If Y is nearly orthonormal, it is computed by an iteration of products, else by an eigendecomposition in float64.
 
     One step is ``p(E) Y`` with ``E = Y Y' - I`` and p the Taylor polynomial of ``(I + E)^(-1/2)`` whose error is below
-    rounding. After a tangent step E is quadratic in the step, so that one nearly always suffices: two products of the
-    size of Y, and one of matrices of M rows and columns for every two terms of p.
+    rounding. After a tangent step E is quadratic in the step, so that one step nearly always suffices: it costs two
+    products of the size of Y, and one product of M×M matrices for every two terms of p.
 
     Raises
     ------

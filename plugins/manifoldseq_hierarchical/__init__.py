@@ -1,6 +1,6 @@
-"""Hierarchical encoding: subspaces that separate classes of frames, in closed form, and codes in them.
+"""Hierarchical encoding: closed-form subspaces that separate classes of frames, and codes in these subspaces.
 
-Names load when they are first used, so that importing the package imports no model code.
+Names are imported on first use, so that the import of the package loads no model code.
 """
 
 from importlib import import_module

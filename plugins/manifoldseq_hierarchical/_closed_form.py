@@ -62,9 +62,9 @@ def leading_directions(B: Array, tolerance: float, n_components: int | None = No
     ----------
     B : ndarray of shape (h, d)
     tolerance : float
-        Singular values up to this are rounding.
+        Singular values up to this value are treated as rounding errors.
     n_components : int, optional
-        How many directions, at most d; by default the rank. Beyond the rank any complement is as good.
+        The number of directions, at most d; by default the rank. Directions beyond the rank are arbitrary.
 
     Returns
     -------
@@ -169,7 +169,7 @@ def nearest(Z: NDArray, centroids: NDArray) -> tuple[NDArray[np.intp], NDArray]:
 
 
 def energy(X: NDArray, V: Array, origin: Array, codes: Array) -> float:
-    """Return F (1) of frames: about the nearest of some codes in the coordinates of V, about mu_0 in the others."""
+    """Return F (1) of frames: squared distances to the nearest code along V, and to mu_0 otherwise."""
     total = 0.0
     for rows in frame_blocks(X):
         block = centred(X[rows], origin)

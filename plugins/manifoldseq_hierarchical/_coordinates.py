@@ -41,12 +41,12 @@ class SubspaceCodes(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
         return encode(X, self.components_.T, self.center_)
 
     def inverse_transform(self, X: Any) -> NDArray:
-        """Return the frames ``mu_0 + V z`` that codes stand for; in a metric, ``mu_0 + covariance_ @ V @ z``.
+        """Return the frames ``mu_0 + V z`` of codes; with a metric, ``mu_0 + covariance_ @ V @ z``.
 
         Parameters
         ----------
         X : array-like of shape (N, m)
-            Codes, as `transform` gives them.
+            Codes from `transform`.
 
         Returns
         -------
@@ -55,7 +55,7 @@ class SubspaceCodes(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
         Raises
         ------
         ValueError
-            If the codes are not finite, or have another number of coordinates.
+            If the codes are not finite, or if their number of coordinates is wrong.
         """
         check_is_fitted(self, "components_")
         Z = check_array(check_real(X), dtype=_FLOATS)
@@ -66,7 +66,7 @@ class SubspaceCodes(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
         return decode(Z, self._basis(), self.center_)
 
     def rotation(self) -> Array:
-        """Return the whole orthogonal V, shape (d, d): the components as its first columns, and a complement.
+        """Return the full orthogonal matrix V, shape (d, d): the components as its first columns, and a complement.
 
         The complement is arbitrary; F (1) does not depend on it.
         """
@@ -74,7 +74,7 @@ class SubspaceCodes(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
         return completed(self.components_.T, self.components_.shape[1])
 
     def gain_curve(self) -> Array:
-        """Return F (1) for the best subspace of 0, 1, 2, … dimensions: the trace of S_0 less the gains (13) so far.
+        """Return F (1) for the best subspace of 0, 1, 2, … dimensions: the trace of S_0 minus the cumulated gains (13).
 
         Returns
         -------

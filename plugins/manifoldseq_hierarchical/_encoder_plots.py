@@ -21,8 +21,8 @@ def plot_distances(result: Fitted, ax: "Axes | None" = None) -> "Axes":
     Parameters
     ----------
     result : manifoldseq.report.Fitted
-        A fitted `HierarchicalSequenceEncoder` with frames: its own, or those of another run. Of more than 400, 400 that
-        are evenly spaced are shown.
+        A fitted `HierarchicalSequenceEncoder` with frames: its own, or those of another run. At most 400 evenly spaced
+        frames are shown.
     ax : matplotlib.axes.Axes, optional
         By default those of a new pyplot figure.
 

@@ -44,7 +44,7 @@ _SAYS = 1.0
 def along_lines(squared: Distances, speed: tuple[float, float], window: int) -> NDArray[np.intp]:
     """Return the point of the path where each query ends the best line of constant speed through the last queries.
 
-    The search of SeqSLAM (Milford and Wyeth, 2012) over the distances of queries to points.
+    It is the search of SeqSLAM (Milford and Wyeth, 2012) over the distances of queries to points.
 
     Parameters
     ----------
@@ -53,7 +53,7 @@ def along_lines(squared: Distances, speed: tuple[float, float], window: int) -> 
     speed : (float, float)
         The least and the largest number of points per query.
     window : int
-        Queries per line; the first lines are shorter.
+        The number of queries per line; the first lines are shorter.
 
     Returns
     -------
@@ -81,7 +81,7 @@ def along_lines(squared: Distances, speed: tuple[float, float], window: int) -> 
 
 
 def contrast(squared: Distances) -> Distances:
-    """Return each row less its mean, over its deviation: queries that resemble everything count no more than others."""
+    """Standardize each row, so that queries that resemble all points have no larger weight than others."""
     centred = squared - squared.mean(axis=1, keepdims=True)
     deviation = np.sqrt(np.square(centred).mean(axis=1, keepdims=True))
     return centred / np.where(deviation > 0, deviation, 1.0)
@@ -89,11 +89,11 @@ def contrast(squared: Distances) -> Distances:
 
 @dataclass(frozen=True)
 class Motion:
-    """How a traveller moves from query to query along a way in cells: a Markov chain over (speed, cell).
+    """The motion of a traveller from query to query along a path of cells: a Markov chain over (speed, cell).
 
-    The speed stays or becomes a neighbouring one; then it shifts the cell by a whole number of cells, so that no
-    probability leaks from one speed to the others by rounding. Beyond an end of the way the traveller stays at that
-    end. Seldom the cell slips by one, and hardly ever the traveller is put anywhere.
+    The speed is kept or changes to a neighbouring speed. It then shifts the cell by a whole number of cells, so that
+    rounding transfers no probability between speeds. Beyond an end of the path the traveller stays at that end. With a
+    small probability the cell changes by one, and with a very small probability the traveller is moved to any cell.
 
     Parameters
     ----------
@@ -114,7 +114,7 @@ class Motion:
         return cls(np.linspace(slow, fast, number), n_cells)
 
     def shifts(self, t: int) -> NDArray[np.intp]:
-        """Return the cells from query t - 1 to query t at each speed, shape (S,): t·v in whole cells, less the last."""
+        """Return the shift in cells from query t - 1 to t at each speed, shape (S,), from rounded positions t·v."""
         after, before = np.floor(t * self.speeds + 0.5), np.floor((t - 1) * self.speeds + 0.5)
         return np.clip(after - before, -self.n_cells, self.n_cells).astype(np.intp)
 
@@ -135,7 +135,7 @@ class Motion:
         return self._leak(after, t)
 
     def back(self, state: States, t: int) -> States:
-        """Return the transpose of `ahead` times values at query t: what they are worth at query t - 1."""
+        """Return the transpose of `ahead` times values at query t."""
         before = self._leak(state, t)
         after = np.empty_like(before)
         for to, row, shift in zip(after, before, self.shifts(t), strict=True):
@@ -183,10 +183,10 @@ class _Free:
 
 
 class Doubt:
-    """The probability, at each query, that the traveller is lost: does not keep to the range of speeds.
+    """The probability, at each query, that the traveller has left the range of speeds.
 
-    Two models say how likely each query is, given those before it: a `Motion`, and a traveller who moves by any steps.
-    Which of them holds is a Markov chain of two states.
+    Two models give the likelihood of each query given the previous queries: a `Motion`, and a traveller who moves by
+    arbitrary steps. A Markov chain with two states determines which of them applies.
 
     Parameters
     ----------
@@ -200,14 +200,14 @@ class Doubt:
         """By the queries so far, shape (Q,)."""
 
     def seen(self, t: int, likelihood: NDArray[np.float32], within: float) -> None:
-        """Take query t: what it says of the cells, and its log-likelihood in the range given the queries before it."""
+        """Process query t: likelihoods of the cells, and its log-likelihood in the range given earlier queries."""
         self._odds[t] = np.clip(self._free.seen(t, likelihood) - within, -_SAYS, _SAYS)
         before = self.filtered[t - 1] * (1 - _FOUND - _LOST) + _LOST if t else _LOST / (_LOST + _FOUND)
         self.filtered[t] = 1 / (1 + (1 / before - 1) * np.exp(-self._odds[t]))
 
     @property
     def smoothed(self) -> NDArray[np.float64]:
-        """By all queries, shape (Q,)."""
+        """Return the probabilities given all queries, shape (Q,)."""
         lost = np.empty_like(self.filtered)
         transition = np.array([[1 - _LOST, _LOST], [_FOUND, 1 - _FOUND]])
         worth = np.ones(2)  # of being in the range, and lost, by the queries after it
@@ -252,18 +252,18 @@ def marginals(
     """Yield the probabilities of the cells at each query, given the queries so far, or all of them, block by block.
 
     The forward algorithm, and with `smooth` the forward-backward algorithm of hidden Markov models (Rabiner, 1989,
-    equations 18-27). Smoothing keeps every √Q-th forward state and computes those between again on the way back
-    (checkpoints): 2 √Q states of single precision are in memory, instead of Q.
+    equations 18-27). Smoothing stores every √Q-th forward state and computes the states between again in the backward
+    pass (checkpoints): 2 √Q states of single precision are in memory, instead of Q.
 
     Parameters
     ----------
     likelihoods : function of a slice of queries
-        Returns what the queries say, up to a factor for each, shape (rows, cells), float32.
+        Returns the likelihoods of the cells, up to a factor for each query, shape (rows, cells), float32.
     n_queries : int
     motion : Motion
     smooth : bool
     doubt : Doubt
-        Gets the queries one by one, and knows all of them with the last block.
+        It receives the queries one by one, and all of them with the last block.
 
     Yields
     ------
@@ -338,10 +338,10 @@ def likelihood(scores: NDArray[np.float32], scales: NDArray[np.float32]) -> NDAr
 
 
 def news(Z: NDArray[np.float32], residuals: NDArray[np.float32]) -> NDArray[np.float32]:
-    """Return the share of each query that counts, given the one before it, shape (Q,).
+    """Return the weight of each query, given the previous query, shape (Q,).
 
-    Independent errors of two queries differ by twice their own square, or more. Queries that differ by less than once
-    that have errors in common, as photographs from one place do: seen again, they say little.
+    Independent errors of two queries differ by twice their own square, or more. Queries that differ by less have common
+    errors, like photographs from one place, and repeated queries carry little information.
 
     Parameters
     ----------
@@ -369,22 +369,21 @@ def scale_of(
     independent: m becomes their participation ratio (tr C)² / tr C², C their second moments, estimated without bias
     from products of different residuals; s² is the median squared residual over m.
 
-    Residuals of places on one line have the error of its points in common: their products tell how near they are, not
-    which coordinates err, and `news` counts that already. They are left out, but for those of equal queries: what a
-    photograph differs by is unknown, however often it is shown.
+    Residuals of places on the same line share the error of its points: their products measure how near they are, not
+    which coordinates have errors, and `news` accounts for that. They are excluded, except for equal queries.
 
     Parameters
     ----------
     Z : ndarray of shape (k, m)
         Queries.
     residuals : ndarray of shape (k, m)
-        Queries less the nearest places of the way.
+        Queries minus the nearest places of the path.
     places : ndarray of shape (k,)
         These places, in frames.
     segment_length : int
-        Frames from point to point; with 1 no points are shared.
+        The number of frames between points; with 1 no points are shared.
     least : float
-        Of the median squared residual.
+        The lower bound of the median squared residual.
     """
     m = residuals.shape[1]
     gram = (residuals @ residuals.T).astype(np.float64)
@@ -410,13 +409,13 @@ def _squared_differences(Z: NDArray[np.float32]) -> NDArray[np.float64]:
 
 
 def windows(probabilities: NDArray[np.float64], reach: float) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Return the mean place within the window of most probability, and the probability of that window.
+    """Return the mean place within the most probable window, and the probability of that window.
 
     Parameters
     ----------
     probabilities : ndarray of shape (Q, cells)
     reach : float
-        Cells from the middle of a window to its ends; cells at the ends count in part.
+        The number of cells from the middle of a window to its ends; cells at the ends count in part.
 
     Returns
     -------

@@ -375,7 +375,7 @@ class SubspaceKMeans(ClusterMixin, SubspaceCodes):
         Raises
         ------
         ValueError
-            For an invalid parameter or input; the message says which, where, and what to do.
+            For an invalid parameter or input. The message says what is wrong, where, and what to do.
         """
         check_parameters(self, _RULES)
         frames = self._frames(X, reset=True, least=2)

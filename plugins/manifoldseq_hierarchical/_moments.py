@@ -27,12 +27,12 @@ _FAR = 4.0
 
 @dataclass
 class Moments:
-    """What the closed form needs to know of labelled frames; frames and classes can be added at any time.
+    """The sums over labelled frames that the closed form needs; frames and classes can be added at any time.
 
     Parameters
     ----------
     counts : ndarray of shape (h,), int64, or float64 if frames have weights
-        Frames of each class, or their weight.
+        The number of frames of each class, or their weight.
     sums : ndarray of shape (h, d)
         Sum of ``x - shift`` of each class.
     shift : ndarray of shape (d,)
@@ -40,7 +40,7 @@ class Moments:
     energy : float
         Sum of ``|x - shift|²`` of all frames.
     eps : float
-        The largest machine epsilon of the dtypes that frames came in.
+        The largest machine epsilon of the dtypes of the frames.
     """
 
     counts: NDArray[Any]
@@ -56,13 +56,13 @@ class Moments:
         Parameters
         ----------
         X : ndarray of shape (N, d)
-            Of any real dtype; a `numpy.memmap` is read once, block by block.
+            The frames, of any real dtype. A `numpy.memmap` is read once, block by block.
         codes : ndarray of shape (N,), int
             The class of each frame, from 0.
         n_classes : int
-            At least so many classes.
+            The minimum number of classes.
         weight : ndarray of shape (N,), optional
-            Above zero; a frame of weight 2 counts as two frames.
+            Positive weights; a frame of weight 2 counts as two frames.
 
         Raises
         ------
@@ -85,7 +85,7 @@ class Moments:
         return cls(counts, sums, shift, 0.0, float(np.finfo(np.float64).eps))
 
     def add(self, X: Any, codes: Codes, weight: Array | None = None) -> None:
-        """Add frames to the classes that `codes` name, which may be new ones; on an error nothing was added."""
+        """Add frames to the classes of `codes`, which may be new. After an error the moments are unchanged."""
         new = self.copy()
         n_classes = max(int(codes.max(initial=-1)) + 1, len(self.counts))
         new.spread(np.arange(len(self.counts)), n_classes)
@@ -125,7 +125,7 @@ class Moments:
             yield rows, block
 
     def move(self, X: Any, old: Codes, new: Codes) -> None:
-        """Move frames between classes that are there, from codes `old` to codes `new`."""
+        """Move frames between existing classes, from codes `old` to codes `new`."""
         for rows, block in self.blocks(X):
             self._add_block(block, new[rows])
             self._add_block(block, old[rows], -1)
@@ -145,7 +145,7 @@ class Moments:
         self.sums[present] += _indicator(place, np.full(len(place), float(sign)), n_present) @ block
 
     def copy(self) -> Self:
-        """Return moments that can change without these."""
+        """Return an independent copy."""
         return type(self)(self.counts.copy(), self.sums.copy(), self.shift, self.energy, self.eps)
 
     def __add__(self, other: Self) -> Self:
@@ -173,7 +173,7 @@ class Moments:
 
     @property
     def centroids(self) -> Array:
-        """The class means (4), shape (h, d); that of an empty class is `shift`."""
+        """The class means (4), shape (h, d); the mean of an empty class is `shift`."""
         return self.shift + self.sums / np.where(self.counts > 0, self.counts, 1)[:, None]
 
     @property
@@ -190,11 +190,12 @@ class Moments:
         return max(self.energy - 2 * float(away @ self.sums.sum(axis=0)) + self.n * float(away @ away), 0.0)
 
     def tolerance(self, origin: Array) -> float:
-        """Return what rounding can contribute to a singular value of the weighted centroids.
+        """Return an upper bound of the rounding error of a singular value of the weighted centroids.
 
-        Averaging over classes does not raise the norm of a perturbation of the frames, so the rounding of the input
-        moves singular values by at most ``eps / 2 * |X|``, in the Frobenius norm; sums of N frames in float64 add
-        about ``sqrt(N)`` times the epsilon of float64. Scale-free, and aware of a large common offset.
+        Averaging over classes does not increase the norm of a perturbation of the frames. The rounding of the input
+        therefore changes singular values by at most ``eps / 2 * |X|``, in the Frobenius norm. Sums of N frames in
+        float64 add about ``sqrt(N)`` times the epsilon of float64. The bound does not depend on the scale and accounts
+        for a large common offset.
         """
         norm = np.sqrt(self.scatter(np.zeros_like(origin)) + self.n * float(origin @ origin))
         return 4 * max(self.eps, np.finfo(np.float64).eps * np.sqrt(self.n)) * float(norm)

@@ -37,7 +37,7 @@ def nordland(folder: Path) -> Runs:
 def nordland_dataset(folder: Path | str | None = None) -> SequenceData:
     """Return the Nordland railway in spring and in winter, two sequences of 357 frames of 2048 pixels.
 
-    Each frame has zero mean and unit norm, and each season is less its average frame.
+    Each frame has zero mean and unit norm, and the average frame of each season is subtracted.
 
     Parameters
     ----------
@@ -48,11 +48,11 @@ def nordland_dataset(folder: Path | str | None = None) -> SequenceData:
     Raises
     ------
     ValueError
-        If a file is missing or not as it was published.
+        If a file is missing or differs from the published file.
     ImportError
-        If the files are not there and pooch is not installed.
+        If the files are missing and pooch is not installed.
     OSError
-        If they cannot be fetched.
+        If the download fails.
     """
     local = Path(os.environ.get("MANIFOLDSEQ_DATA", "")) / "places"
     runs = nordland(Path(folder or (local if (local / "nordland").is_dir() else fetched())))

@@ -30,40 +30,42 @@ def prepare(
 ) -> ms.Prepared:
     """Return the problem of the subspace in which class means represent frames best, (1) and (2) of the paper.
 
-    ``F(V, mu)`` is the energy of the frames about their class centroids in the m coordinates ``V' x``, plus their
-    energy about ``mu_0`` in the other coordinates. m is fixed by the data or by `n_components`.
+    ``F(V, mu)`` is the sum of squared distances of the frames to their class centroids in the m coordinates ``V' x``,
+    plus the sum of squared distances to ``mu_0`` in the other coordinates. The data or `n_components` determine m.
 
     Parameters
     ----------
     data : list of array-like of shape (T_k, d), or tuple (X, labels)
-        Each array of the list is one class. Of a pair, X has shape (N, d) and `labels` (N,), whole numbers or text;
-        with ``partition=False`` whole numbers with -1 for a frame in no class, or booleans of shape (N, h).
+        Each array of a list is one class. In a pair, X has shape (N, d) and `labels` has shape (N,), with whole numbers
+        or text. With ``partition=False``, -1 marks a frame in no class, and booleans of shape (N, h) are allowed.
     n_components : int, optional
-        m; by default the optimal one, (13) with a tolerance: the rank of the weighted centroids, h - 1 if mu_0 is the
-        mean, h if it is not a combination of the centroids.
+        The number m. The default is optimal, (13) with a tolerance: the rank of the weighted centroids, which is h - 1
+        if mu_0 is the mean, and h if mu_0 is not a combination of the centroids.
     center : bool or array-like of shape (d,)
         mu_0: True for the mean of the frames, False for 0, or the point itself.
     manifold : {"grassmann", "orthogonal"}
-        Where V lives. F does not change under a rotation of the first m columns or of the others, so that m columns up
-        to a rotation, a point of Grassmann(d, m), say all; ``"orthogonal"`` has all d columns, for costs of your own
-        that need them.
+        The manifold of V. F does not change under a rotation of the first m columns or of the others, so that a point
+        of Grassmann(d, m) suffices. ``"orthogonal"`` has all d columns, for your own costs that need them.
     partition : bool
-        Whether every frame has to be in exactly one class. If not, Sigma (8) is formed, d×d, and may be indefinite.
+        Whether every frame must belong to exactly one class. If not, the d×d matrix Sigma (8) is formed, which may be
+        indefinite.
     method : {"closed-form", "eigh"}
-        ``"eigh"`` finds V and m as printed, by the eigenvalues of Sigma that are negative, rounding errors among them.
+        ``"eigh"`` computes V and m as printed in the paper, from the negative eigenvalues of Sigma, including rounding
+        errors.
     empty : bool
-        Accept m = 0, that no subspace tells the classes apart, in place of an error.
+        Accept m = 0 (no subspace separates the classes) instead of raising an error.
 
     Returns
     -------
     manifoldseq.Problem
         Points ``(V, mu)``; initializers ``"closed-form"``, which is the optimum, and ``"random"``; Hessian products;
-        block updates ``"mu"`` (4) and ``"V"`` (the best one for this mu); mini-batches over frames for a partition.
+        block updates ``"mu"`` (4) and ``"V"`` (optimal for the given mu); mini-batches over frames for a partition.
 
     Raises
     ------
     ValueError
-        If frames have NaN, labels do not match, frames are in no class although a partition is asked for, or m = 0.
+        If frames contain NaN, if labels do not match, if frames are in no class although `partition` is True, or if m =
+        0.
 
     References
     ----------

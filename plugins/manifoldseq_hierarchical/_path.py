@@ -36,7 +36,7 @@ class NodeSubspaces:
 
     @classmethod
     def of(cls, points: NDArray, width: int, n_components: int | None) -> Self:
-        """Return the subspaces of points, shape (n, d); by default of as many directions as tell a group apart."""
+        """Return the subspaces of points, shape (n, d), by default with as many directions as separate a group."""
         groups = [points[start : start + width] for start in range(0, len(points), width)]
         m = min(width - 1, points.shape[1]) if n_components is None else n_components
         origins = np.array([group.mean(axis=0) for group in groups])
@@ -57,7 +57,7 @@ class NodeSubspaces:
         return (away @ self.components.transpose(0, 2, 1)).reshape(-1, self.components.shape[1])[: len(points)]
 
     def decode(self, Z: Coordinates) -> Coordinates:
-        """Return the points that coordinates stand for, shape (n, d)."""
+        """Return the points of coordinates, shape (n, d)."""
         made = self._grouped(Z) @ self.components + self.origins[:, None]
         return np.ascontiguousarray(made.reshape(-1, made.shape[2])[: len(Z)])
 
@@ -95,8 +95,8 @@ AT_END = 3
 class Path:
     """Points of a path in the coordinates of a subspace, quantized.
 
-    A search decodes some points at a time into a buffer and compares them with all queries, or, with levels of nodes
-    above the points, with the queries that have a node among their nearest ones there.
+    A search decodes points into a buffer in blocks and compares them with all queries. With levels of nodes above the
+    points, they are compared only with the queries whose nearest nodes include their node.
 
     Parameters
     ----------
@@ -107,12 +107,12 @@ class Path:
         frame.
     quantizer : ScalarQuantizer, ProductQuantizer or RelativeQuantizer
     branching, levels : int
-        Each level above the points holds the means of `branching` consecutive nodes of the one below. They are
-        made from the codes by the first search, and kept as codes.
+        Each level above the points holds the means of `branching` consecutive nodes of the level below. The first
+        search computes them from the codes and stores them as codes.
     subspaces : NodeSubspaces, optional
         Of the groups of points, if each has its own; the points are then in the coordinates of frames.
     means, last : ndarrays of shape (g, m) and (at most 8, m), uint8, optional
-        What a `RelativeQuantizer` stores besides the codes.
+        The data that a `RelativeQuantizer` stores in addition to the codes.
     ends : ndarray of shape (2, bytes), uint8, optional
         The first and the last frame, as means of `AT_END` frames: the first and the last point lie half a segment from
         them, and lines that went on as far would miss them. In the code of points; with a `RelativeQuantizer` less the
@@ -318,16 +318,16 @@ class Path:
         Z : ndarray of shape (Q, m), float32
             In the coordinates of the subspace.
         beam : int
-            Nodes that are kept at every level.
+            The number of nodes that are kept at every level.
         n_best : int
-            Places to return for each query, each the best of a line, the best first.
+            The number of places for each query, each the best place of a line, in order of distance.
         apart : float
-            Frames that they lie from each other, at least.
+            The minimum distance between the places of a query, in frames.
 
         Returns
         -------
         places : ndarray of shape (Q, n_best), float64
-            In frames. Where there are fewer, the last is repeated.
+            Places in frames. If there are fewer, the last place is repeated.
         squared : ndarray of shape (Q, n_best), float32
         """
         lines = self._step

@@ -34,14 +34,14 @@ class ScalarQuantizer:
 
     @classmethod
     def of(cls, Z: NDArray, bits: int) -> Self:
-        """Return the quantizer that suits these coordinates, shape (n, m)."""
+        """Return the quantizer for these coordinates, shape (n, m)."""
         spread = np.abs(Z).max(axis=0) / 127.5 if bits == 8 else np.sqrt(np.mean(np.square(Z), axis=0))
         spread = np.where(spread > 0, spread, 1.0) if bits < 32 else np.empty(0)
         return cls(bits, spread.astype(np.float32))
 
     @property
     def nbytes(self) -> int:
-        """Bytes that are stored besides the codes."""
+        """Bytes that are stored in addition to the codes."""
         return self.scale.nbytes
 
     def encode(self, Z: NDArray) -> Codes:
@@ -56,7 +56,7 @@ class ScalarQuantizer:
         return _packed(index, self.bits)
 
     def decode(self, codes: Codes) -> Coordinates:
-        """Return the coordinates that codes stand for, shape (n, m)."""
+        """Return the coordinates of codes, shape (n, m)."""
         if self.bits == 32:
             return np.ascontiguousarray(codes).view(np.float32)
         m = len(self.scale)
@@ -74,7 +74,7 @@ class ScalarQuantizer:
 
 @dataclass(frozen=True)
 class ProductQuantizer:
-    """Groups of coordinates by the nearest of 256 centroids, one byte a group (Jégou et al., 2011), trained by faiss.
+    """Product quantization: each group of coordinates is coded by the nearest of 256 centroids (Jégou et al., 2011).
 
     Parameters
     ----------
@@ -107,7 +107,7 @@ class ProductQuantizer:
 
     @property
     def nbytes(self) -> int:
-        """Bytes that are stored besides the codes."""
+        """Bytes that are stored in addition to the codes."""
         return self.codebooks.nbytes
 
     def encode(self, Z: NDArray) -> Codes:
@@ -118,24 +118,24 @@ class ProductQuantizer:
         return np.ascontiguousarray(scores.argmin(axis=2).T.astype(np.uint8))
 
     def decode(self, codes: Codes) -> Coordinates:
-        """Return the coordinates that codes stand for, shape (n, m)."""
+        """Return the coordinates of codes, shape (n, m)."""
         groups = np.arange(len(self.codebooks))
         return self.codebooks[groups, codes].reshape(len(codes), -1)
 
 
 @dataclass(frozen=True)
 class RelativeQuantizer:
-    """Means of eight consecutive points in eight bits, and points less these means in a few bits each.
+    """Means of eight consecutive points in eight bits, and differences of the points from the means in a few bits each.
 
-    A path that wanders off spreads its points over a range in which a few bits say little; relative to the points
-    around, they say where it is. A group that is not full yet keeps its points in eight bits.
+    The points of a drifting path have a large range, in which a few bits are inaccurate; differences from neighbouring
+    points have a small range. A group that is not full yet stores its points in eight bits.
 
     Parameters
     ----------
     coarse : ScalarQuantizer
-        Of eight bits: means, and points of the last group until it is full.
+        The quantizer with eight bits, for means and for points of the last group until it is full.
     fine : ScalarQuantizer
-        Of one to three bits: points less their mean.
+        The quantizer with one to three bits, for differences of points from their mean.
     """
 
     coarse: ScalarQuantizer
@@ -151,7 +151,7 @@ class RelativeQuantizer:
 
     @property
     def nbytes(self) -> int:
-        """Bytes that are stored besides the codes."""
+        """Bytes that are stored in addition to the codes."""
         return self.coarse.nbytes + self.fine.nbytes
 
     def encode(self, Z: NDArray, final: bool, last: Codes | None = None) -> tuple[Codes, Codes, Codes]:
@@ -161,9 +161,9 @@ class RelativeQuantizer:
         ----------
         Z : ndarray of shape (n, m)
         final : bool
-            Whether the last point stays as it is; otherwise its group is not full.
+            Whether the last point will not change; otherwise its group is not full.
         last : ndarray of shape (k, m), uint8, optional
-            Points before these in eight bits, of the group that is not full yet.
+            Earlier points of the group that is not full yet, in eight bits.
 
         Returns
         -------

@@ -16,11 +16,11 @@ _TOLERANCE = 0.01
 
 
 def recall(model: Any, X: ArrayLike, y: ArrayLike | None, seed: int) -> ms.evaluation.Evaluation:
-    """Return the share of frames that are found by an encoder with the same settings, which has not stored them.
+    """Return the fraction of frames that an encoder with the same settings finds without having stored them.
 
     With labels of two runs of one length, one after the other (`nordland`: two seasons), the first run is stored and
-    the frames of the second are asked for, at the same places. Otherwise every other frame is stored and those
-    between are asked for.
+    the frames of the second are queried, at the same places. Otherwise every second frame is stored, and the frames
+    between are queried.
 
     Parameters
     ----------
@@ -28,7 +28,7 @@ def recall(model: Any, X: ArrayLike, y: ArrayLike | None, seed: int) -> ms.evalu
     X : array-like of shape (N, d)
     y : array-like of shape (N,), optional
     seed : int
-        Without effect.
+        Ignored.
 
     Returns
     -------

@@ -22,24 +22,25 @@ _RULES = {"n_segments": check_whole, "method": (check_choice, METHODS)}
 
 
 class SubspaceEncoder(SubspaceCodes, ModelEstimator):
-    """Encode frames in the few coordinates that separate classes, or segments of a sequence.
+    """Encode frames by the coordinates that separate classes, or segments of a sequence.
 
-    The subspace minimizes F(V, m, mu), the energy of the frames about their class means in m coordinates and about mu_0
-    in all others. It is found in closed form from the h class means, in one pass over the frames and without a d×d
-    matrix. In m = rank coordinates the nearest class mean is the nearest one in all d: nothing is lost for `predict`.
+    The subspace minimizes F(V, m, mu), the sum of squared distances of the frames to their class means in m coordinates
+    and to mu_0 in all other coordinates. It is computed in closed form from the h class means, in one pass over the
+    frames and without a d×d matrix. If m is the rank, the nearest class mean in m coordinates is also the nearest in
+    all d coordinates, so that `predict` loses no accuracy.
 
     Parameters
     ----------
     n_components : int or None
-        m. By default the best one, which is the rank of the class means about mu_0: h - 1 if mu_0 is the mean of the
-        frames and d is large enough. The first m' < m coordinates are the best m' ones.
+        The number m of coordinates. The default is optimal: the rank of the class means minus mu_0, which is h - 1 if
+        mu_0 is the mean of the frames and d is large enough. The first m' < m coordinates are the best m' coordinates.
     n_segments : int
-        Without labels, frames are a sequence that is cut into so many contiguous segments of equal length.
+        The number of contiguous segments of equal length into which a sequence without labels is cut.
     center : bool or array-like of shape (d,)
         mu_0: True for the mean of the frames, False for 0, or the point itself.
     method : {"closed-form", "eigh"}
-        ``"eigh"`` forms Sigma (8), d×d, and counts its negative eigenvalues as the paper prints it; rounding errors are
-        among them, so that m is too large. For comparison.
+        ``"eigh"`` forms the d×d matrix Sigma (8) and counts its negative eigenvalues, as printed in the paper. Rounding
+        errors are counted too, so that m is too large. It is meant for comparisons.
     model, init : str
         Names of the registered model and of its initializer.
     solver : str, optional
@@ -58,18 +59,18 @@ class SubspaceEncoder(SubspaceCodes, ModelEstimator):
         Sorted labels, or the numbers of the segments.
     class_count_ : ndarray of shape (h,), int
     singular_values_ : ndarray of shape (min(h, d),)
-        Of the weighted class means; ``-singular_values_**2`` are the eigenvalues of Sigma that are not 0.
+        Singular values of the weighted class means; ``-singular_values_**2`` are the nonzero eigenvalues of Sigma.
     energy_ : float
         F (1) at the optimum.
     scatter_ : float
         The trace of S_0 (7): F for m = 0.
     n_features_in_ : int
     moments_ : Moments
-        What `partial_fit` goes on with.
+        The sums that `partial_fit` updates.
 
     See Also
     --------
-    SubspaceKMeans : finds the classes too.
+    SubspaceKMeans : also estimates the classes.
 
     References
     ----------
@@ -126,13 +127,13 @@ class SubspaceEncoder(SubspaceCodes, ModelEstimator):
         Parameters
         ----------
         X : array-like of shape (N, d)
-            Of any real dtype; a `numpy.memmap` is read block by block.
+            The frames, of any real dtype. A `numpy.memmap` is read block by block.
         y : array-like of shape (N,), optional
             The class of each frame.
         segments : sequence of int, optional
             In place of labels: the lengths of contiguous segments.
         observers, checkpoint, resume
-            Of the run of a solver, as in :func:`manifoldseq.minimize`; the closed form needs none.
+            Options of the solver, as in :func:`manifoldseq.minimize`. The closed form does not use them.
 
         Raises
         ------
@@ -157,7 +158,7 @@ class SubspaceEncoder(SubspaceCodes, ModelEstimator):
         return self
 
     def partial_fit(self, X: Any, y: Any) -> Self:
-        """Add frames, and the classes that are new: exactly what one `fit` to all frames so far would learn.
+        """Add frames and new classes; the result equals that of `fit` with all frames so far.
 
         Parameters
         ----------
@@ -166,13 +167,14 @@ class SubspaceEncoder(SubspaceCodes, ModelEstimator):
 
         Notes
         -----
-        As long as the class means do not differ, with only one class for example, codes have no coordinates.
+        The class of each frame. While the class means do not differ, for example with only one class, codes have no
+        coordinates.
         """
         fitted = hasattr(self, "moments_")
         return self._learn([(X, y)], self.moments_.copy() if fitted else None, self.classes_ if fitted else None)
 
     def fit_blocks(self, blocks: Iterable[tuple[Any, Any]]) -> Self:
-        """Learn from a stream of blocks in one pass, and solve once at its end.
+        """Fit to a stream of blocks in one pass, and compute the solution once at the end.
 
         Parameters
         ----------
@@ -182,7 +184,7 @@ class SubspaceEncoder(SubspaceCodes, ModelEstimator):
         Raises
         ------
         ValueError
-            As `fit`, and if there are no blocks.
+            For the reasons of `fit`, and if there are no blocks.
 
         Examples
         --------
@@ -208,7 +210,7 @@ class SubspaceEncoder(SubspaceCodes, ModelEstimator):
         return self.classes_[rows]
 
     def score(self, X: Any, y: Any) -> float:
-        """Return the share of frames whose predicted class is `y`."""
+        """Return the fraction of frames whose predicted class is `y`."""
         found = self.predict(X)
         return float(np.mean(found == one_per_frame(y, len(found))))
 

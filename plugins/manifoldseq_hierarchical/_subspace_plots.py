@@ -65,8 +65,8 @@ def plot_coordinates(result: Fitted, ax: "Axes | None" = None) -> "Axes":
     Parameters
     ----------
     result : manifoldseq.report.Fitted
-        A fitted `SubspaceEncoder` or `SubspaceKMeans` with its frames; of more than 2000, 2000 evenly spaced ones are
-        shown. Frames take the class that `predict` gives them.
+        A fitted `SubspaceEncoder` or `SubspaceKMeans` with its frames; at most 2000 evenly spaced frames are shown. The
+        class of a frame is the result of `predict`.
     ax : matplotlib.axes.Axes, optional
         By default those of a new pyplot figure.
 

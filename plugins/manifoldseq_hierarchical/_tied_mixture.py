@@ -68,7 +68,7 @@ class Tied:
 
 @dataclass(frozen=True)
 class Statistics:
-    """What the M-step needs: sums over frames about `shift`, by responsibilities, and their second moments.
+    """The sums of the M-step: weighted sums over frames minus `shift`, by component, and their second moments.
 
     Parameters
     ----------
@@ -123,7 +123,7 @@ class Prior:
     ----------
     strength, level : float
     scale : ndarray of shape (d,)
-        Deviations of the columns, 1 where one is constant: the metric does not depend on the units of columns.
+        Standard deviations of the columns, 1 for constant columns, so that the metric does not depend on units.
     varies : ndarray of shape (d,), bool
         Which columns are not constant.
     """
@@ -134,7 +134,7 @@ class Prior:
     varies: NDArray[np.bool_]
 
     def maximized(self, of: Statistics, n_components: int | None) -> tuple[Tied, Array]:
-        """Return the parameters of most posterior density, and the singular values of the means in the metric.
+        """Return the parameters with the highest posterior density, and the singular values of the means in the metric.
 
         With fewer components than the means span, the means lie in the m directions that hold most of their scatter in
         the metric, and the rest of it counts as within (Campbell 1984; Hastie and Tibshirani 1996).

@@ -1,6 +1,6 @@
 """Compiled solvers on manifolds in jax, and derivatives of their solutions.
 
-Names load when they are first used, so that importing the package imports no jax.
+Names are imported on first use, so that the import of the package does not import jax.
 """
 
 from importlib import import_module

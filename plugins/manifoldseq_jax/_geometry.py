@@ -17,13 +17,13 @@ M = ms.manifolds
 
 
 class Geometry:
-    """Euclidean space, and the base of the geometry of every other manifold.
+    """Euclidean space, and the base class of the geometries of all other manifolds.
 
-    A point of a compiled loop is what `lift` makes of an ambient one, such as an SPD matrix with its Cholesky factor.
-    A tangent vector is a tree of *coordinates* whose dot product is the metric: the ambient vector itself where the
-    metric is embedded. So loops transport vectors by projection only, and take inner products of flat vectors.
+    `lift` converts an ambient point to a point of a compiled loop, such as an SPD matrix with its Cholesky factor. A
+    tangent vector is a tree of *coordinates* whose dot product is the metric. In an embedded metric it is the ambient
+    vector itself. Loops therefore transport vectors by projection, and inner products are those of flat vectors.
 
-    A manifold of your own needs `project` and `retract`, and `model` unless the retraction is of second order:
+    Your own manifold needs `project` and `retract`, and `model` unless the retraction is of second order:
 
     >>> import jax, jax.numpy as jnp, numpy as np, manifoldseq as ms, manifoldseq_jax as mj
     >>> class Circle(ms.manifolds.Sphere):                                # any subclass of ms.manifolds.Manifold
@@ -71,14 +71,14 @@ class Geometry:
         return tree_map(lambda a, b: a + b, P, u)
 
     def model(self, P: Any, u: Any) -> Any:
-        """Return an ambient point that agrees to second order with a geodesic: the Hessian is taken through it.
+        """Return an ambient point that agrees to second order with a geodesic, for the Hessian.
 
-        A polynomial differentiates forward and backward where a retraction with a loop does not.
+        A polynomial can be differentiated in forward and reverse mode, unlike a retraction with a loop.
         """
         return self.lower(self.retract(P, u))
 
     def scale(self, P: Any) -> Any:
-        """Return what lengths are compared with, see ``Manifold.scale``."""
+        """Return the reference of lengths, see ``Manifold.scale``."""
         return jnp.sqrt(sum(jnp.sum(leaf * leaf) for leaf in leaves(self.lower(P))))
 
     def pushed_inward(self, P: Any, e: Any) -> Any:
@@ -90,7 +90,7 @@ class Geometry:
         return tree_map(lambda leaf: jnp.ones(leaf.shape, bool), e)
 
     def moved(self, P: Any, new: Any, u: Any) -> Any:
-        """Return the coordinates of the step really gone by ``retract(P, u) = new``: clipping shortens it."""
+        """Return the coordinates of the actual step of ``retract(P, u) = new``, which clipping may shorten."""
         return u
 
     def flat(self, u: Any) -> Any:

@@ -29,7 +29,7 @@ class Solution(NamedTuple):
     Attributes
     ----------
     x : point
-        Where the best value was found. Its derivatives with respect to the parameters are those of the exact solution.
+        The point with the best value. Its derivatives with respect to the parameters are those of the exact solution.
     fun, grad_norm : scalar arrays
         The value, with its derivatives, and the norm of the Riemannian gradient.
     status : integer array
@@ -52,7 +52,7 @@ class Solution(NamedTuple):
 
 
 def status(number: Any) -> ms.Status:
-    """Return the status that the number of a solution stands for.
+    """Return the status with the number in a solution.
 
     Examples
     --------
@@ -77,30 +77,31 @@ def minimize(
     The derivatives of the solution with respect to the parameters are those of the optimality condition (the implicit
     function theorem on the manifold): a system with the Riemannian Hessian is solved by conjugate gradients in the
     tangent space, after one Newton step, so that the error of the derivative is of the order of the square of the error
-    of the solution. Nothing is differentiated through the iterations, and the start has the derivative zero.
+    of the solution. The iterations are not differentiated, and the derivative with respect to the start is zero.
 
     Parameters
     ----------
     fun : callable
-        ``fun(x, *params)``, a scalar, written with jax.numpy. Functions are compared by identity: a lambda that is made
-        anew for every call is compiled anew.
+        ``fun(x, *params)``, a scalar, written with jax.numpy. Functions are compared by identity: a lambda that is
+        created for every call is compiled for every call.
     manifold : Manifold
-        See :func:`manifoldseq_jax.geometry` for those that there are.
+        See :func:`manifoldseq_jax.geometry` for the supported manifolds.
     x0 : point
-        On the manifold: an array, or a tuple of arrays. It decides the precision; parameters are cast to it.
+        A start on the manifold: an array, or a tuple of arrays. It determines the precision, and parameters are cast to
+        this precision.
     *params : trees of arrays
-        Parameters of the cost. Those of integers have no derivatives.
+        Parameters of the cost. Integer parameters have no derivatives.
     method : {"lbfgs", "bb", "tr"}
     options : mapping, optional
-        Of the method: ``memory`` of lbfgs, ``nonmonotone`` of bb, those of ``ms.solvers.TR`` for tr.
+        Options of the method: ``memory`` of lbfgs, ``nonmonotone`` of bb, and the options of ``ms.solvers.TR`` for tr.
     stop : StoppingRule, optional
-        Of rules of the core but MaxTime; by default ``PredictedDecrease() | MaxIterations(1000)``, which measures the
-        curvature ahead before a success, and leaves saddles.
+        A combination of rules of the core other than MaxTime; by default ``PredictedDecrease() | MaxIterations(1000)``,
+        which measures the curvature ahead before a success, and leaves saddles.
 
     Returns
     -------
     Solution
-        With a status for every problem: nothing is raised, and nothing is hidden.
+        The solution, with a status for every problem. No exception is raised.
 
     Examples
     --------

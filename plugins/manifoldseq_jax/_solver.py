@@ -169,20 +169,20 @@ def _data(args: Any, dtype: np.dtype) -> Any:
 class Compiled(Solver):
     """A solver whose iterations are one compiled loop, for objectives of ``ms.objective(…, backend="jax")``.
 
-    Between two calls of the loop Python asks rules that do not compile, calls observers and writes checkpoints. Rules
-    of the core compile, but :class:`MaxTime`, which is asked every 50 iterations; a function, or a rule of your own, is
-    asked after every iteration. Before a success the curvature ahead is measured, and saddles are left, as by every
-    other solver.
+    Between two calls of the loop, Python evaluates rules that are not compiled, calls observers and writes checkpoints.
+    Rules of the core are compiled, except :class:`MaxTime`, which is evaluated every 50 iterations. A function, or your
+    own rule, is evaluated after every iteration. As with every other solver, the curvature ahead is measured before a
+    success, and saddles are left.
 
     Parameters
     ----------
     method : Method
-        What one pass of the loop does.
+        The method, which defines one pass of the loop.
     every : int, optional
-        Most iterations per call: how often observers and the callback are called, and checkpoints may be written. By
-        default a call ends where the run may end, and after 256 iterations.
+        The maximum number of iterations per call, and therefore between calls of observers, the callback and
+        checkpoints. By default a call ends when the run may end, and after 256 iterations.
     stop, reference
-        The rule that the run is under, which ``minimize`` fills in, and the gradient norm that it refers to.
+        The stopping rule of the run and the reference of its gradient norm. ``minimize`` sets them.
 
     Examples
     --------
@@ -226,7 +226,7 @@ class Compiled(Solver):
         return state, replace(measures, evaluations=ms.Evaluations(1, 1, 1))
 
     def step(self, problem: ms.Problem, state: State) -> tuple[State, ms.Measures | ms.Steps]:
-        """Go on until the rule may end the run, or for `every` iterations."""
+        """Continue until the rule may end the run, or for `every` iterations."""
         static, args = self._given(problem, state["x"])
         now = Report(*state["report"].tolist())
         if now.grad_norm <= 100 * float(EPS[dtype_of(state["x"])]) * now.egrad_norm < math.inf:
@@ -276,7 +276,7 @@ class Compiled(Solver):
         return replace(inside, curvature_ahead=ahead)
 
     def unclaimed_slope(self, problem: ms.Problem, state: State, now: ms.Measures) -> float:
-        """Return zero where two values agree with the gradient, else what the core finds."""
+        """Return zero if two values agree with the gradient, else the result of the core."""
         static, args = self._given(problem, state["x"])
         with jax.enable_x64(True):
             if bool(_agrees(static, state["x"], state["floats"], state["counts"], args)):
@@ -368,7 +368,7 @@ def bb(nonmonotone: float = 0.85, every: int | None = None) -> Compiled:
     Parameters
     ----------
     nonmonotone : float
-        Weight of older values in the value that a step has to decrease, from 0 to below 1.
+        Weight of earlier values in the reference value of the line search, from 0 to below 1.
     every : int, optional
         Most iterations per call, as in :class:`Compiled`.
     """

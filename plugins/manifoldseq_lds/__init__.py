@@ -1,6 +1,6 @@
 """Linear dynamical systems: identification, kernels, means and clustering of sequences.
 
-Names load when they are first used, so that importing the package imports no model code.
+Names are imported on first use, so that the import of the package loads no model code.
 """
 
 from importlib import import_module

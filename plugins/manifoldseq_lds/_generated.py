@@ -10,19 +10,20 @@ from manifoldseq.storage import SequenceData
 
 
 def damaged_structure(seed: int = 0, *, per_class: int = 20, T: int = 200, damage: float = 0.4) -> SequenceData:
-    """Return shaken rows of six masses between two walls: all seven springs whole, or the second, fourth or sixth weak.
+    """Return vibrations of six masses between two walls, with intact springs or one damaged spring.
 
-    Noise shakes every mass; the six channels are their displacements, with measurement noise of 5 %.
+    Noise excites every mass. The six channels are the displacements of the masses, with measurement noise of 5 %. In
+    the damaged classes the second, fourth or sixth spring is weaker.
 
     Parameters
     ----------
     seed : int
     per_class : int
-        Sequences of each of the four classes.
+        The number of sequences of each of the four classes.
     T : int
-        Steps of each; the periods of the six modes are 6 to 28 steps.
+        The number of time steps; the periods of the six modes are 6 to 28 steps.
     damage : float
-        The share of its stiffness that a spring has lost.
+        The relative loss of stiffness of a damaged spring.
     """
     rng = np.random.default_rng([seed, 1])
     sequences, labels = [], []
@@ -48,18 +49,18 @@ def damaged_structure(seed: int = 0, *, per_class: int = 20, T: int = 200, damag
 def noisy_textures(
     seed: int = 0, *, per_class: int = 20, T: int = 80, side: int = 8, noise: float = 16.0
 ) -> SequenceData:
-    """Return films of waves in one of four directions, of equal mean and variance, in noise.
+    """Return videos of waves in one of four directions, with equal mean and variance, in noise.
 
     Parameters
     ----------
     seed : int
     per_class : int
     T : int
-        Frames of each.
+        The number of frames.
     side : int
         The channels are ``side * side`` pixels, row by row.
     noise : float
-        Variance of that of a pixel; the wave has one half.
+        Variance of the noise of a pixel; the variance of the wave is one half.
     """
     rng = np.random.default_rng([seed, 2])
     rows, columns = np.mgrid[:side, :side]
@@ -77,7 +78,7 @@ def noisy_textures(
 
 
 def echoes(seed: int = 0, *, per_class: int = 20, T: int = 200, noise: float = 0.6) -> SequenceData:
-    """Return single channels of noise with an echo of itself, 0.8 as loud, after 8, 10 or 12 steps.
+    """Return single channels of noise with an echo of amplitude 0.8 after 8, 10 or 12 steps.
 
     Parameters
     ----------
@@ -85,7 +86,7 @@ def echoes(seed: int = 0, *, per_class: int = 20, T: int = 200, noise: float = 0
     per_class : int
     T : int
     noise : float
-        Of the measurement, for a signal of variance one.
+        Variance of the measurement noise, for a signal of variance one.
     """
     rng = np.random.default_rng([seed, 8])
     sequences, labels = [], []
@@ -102,7 +103,7 @@ def echoes(seed: int = 0, *, per_class: int = 20, T: int = 200, noise: float = 0
 
 
 def two_tones(seed: int = 0, *, per_class: int = 20, T: int = 200, noise: float = 0.5) -> SequenceData:
-    """Return single channels of two tones of equal level, 0.1, 0.2 or 0.3 radians per step apart, in noise.
+    """Return single channels of two tones of equal amplitude in noise, 0.1, 0.2 or 0.3 radians per step apart.
 
     Parameters
     ----------
@@ -110,7 +111,7 @@ def two_tones(seed: int = 0, *, per_class: int = 20, T: int = 200, noise: float 
     per_class : int
     T : int
     noise : float
-        For tones of amplitude one.
+        Level of the noise, for tones of amplitude one.
     """
     rng = np.random.default_rng([seed, 7])
     t = np.arange(T)

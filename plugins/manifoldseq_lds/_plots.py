@@ -44,7 +44,7 @@ def plot_kernel_matrix(result: Fitted, ax: "Axes | None" = None) -> "Axes":
     Parameters
     ----------
     result : manifoldseq.report.Fitted
-        A fitted `LDSKMeans` with its data; of more than 240 members, 240 that are evenly spaced are shown.
+        A fitted `LDSKMeans` with its data. At most 240 evenly spaced members are shown.
     ax : matplotlib.axes.Axes, optional
         By default those of a new pyplot figure.
 
@@ -55,7 +55,7 @@ def plot_kernel_matrix(result: Fitted, ax: "Axes | None" = None) -> "Axes":
     Raises
     ------
     ValueError
-        If `result` is something else.
+        If `result` has another type.
 
     Notes
     -----
@@ -77,15 +77,15 @@ def plot_kernel_matrix(result: Fitted, ax: "Axes | None" = None) -> "Axes":
 def plot_spectra(result: Any, ax: "Axes | None" = None) -> "Axes":
     """Plot the eigenvalues of transition matrices on the unit disc.
 
-    The angle of an eigenvalue is the frequency of a mode in radians per step, its modulus what remains of the mode
-    after one step. Systems of sequences are shown as they were estimated, before stabilization: an unstable one may lie
+    The angle of an eigenvalue is the frequency of a mode in radians per step, and its modulus is the decay factor of
+    the mode per step. Systems of sequences are shown before stabilization: eigenvalues of unstable systems may lie
     outside the disc. The centres of a clustering are means of stabilized systems, which ``"SN"`` and ``"clip"`` damp.
 
     Parameters
     ----------
     result : manifoldseq.report.Fitted, LDSKMeans or Systems
-        Of a clustering, the centres are shown, and its members as faint dots if there are data. Of a fitted
-        `LDSIdentifier` with its data, or of `Systems`, each system is shown.
+        For a clustering, the centres are shown, and its members as faint dots if there are data. For a fitted
+        `LDSIdentifier` with its data, or for `Systems`, each system is shown.
     ax : matplotlib.axes.Axes, optional
         By default those of a new pyplot figure.
 
@@ -136,7 +136,7 @@ def plot_reconstruction(
 ) -> "Axes":
     """Plot channels of one recorded sequence and their reconstruction by the identified system.
 
-    Two lines stand against the record: ``mean + C x(t)`` from the states ``x(t) = C.T (y(t) - mean)``, and the forecast
+    The record is compared with ``mean + C x(t)``, from the states ``x(t) = C.T (y(t) - mean)``, and with the forecast
     one step ahead, ``mean + C A x(t - 1)``, with the stabilizer that `LDSIdentifier.forecast` uses. The title has the
     root mean square error of the forecast, relative to the deviation of the sequence from its mean: 1 is no better than
     the mean.
@@ -151,9 +151,9 @@ def plot_reconstruction(
         The sequence; by default the one whose error is the median of all (of 240 evenly spaced ones, if there are
         more).
     worst : bool
-        By default take the sequence with the largest error instead.
+        Show the sequence with the largest error if `member` is not given.
     n_channels : int
-        So many channels, those that vary most.
+        The number of channels; those with the largest variance are shown.
 
     Returns
     -------
@@ -162,7 +162,7 @@ def plot_reconstruction(
     Raises
     ------
     ValueError
-        If `result` is something else, or was fitted on `Systems`.
+        If `result` has another type, or was fitted on `Systems`.
     """
     if not accepts_sequences(result):
         raise ValueError("there are no sequences to reproduce: pass Fitted(estimator, sequences)")

@@ -11,7 +11,7 @@ from manifoldseq.storage import SequenceData, read_ts
 def japanese_vowels() -> SequenceData:
     """Return 640 utterances of two vowels by nine speakers: 12 cepstrum coefficients, 7 to 29 time steps.
 
-    Training and test part in this order (270 and 370); the labels are the speakers, ``"1"`` to ``"9"``.
+    The training part (270) comes before the test part (370). The labels are the speakers, ``"1"`` to ``"9"``.
     Kudo, Toyama and Shimbo 1999.
 
     Raises
@@ -25,7 +25,7 @@ def japanese_vowels() -> SequenceData:
 def basic_motions() -> SequenceData:
     """Return 80 recordings of four motions by a smart watch: 6 channels, 100 time steps at 10 Hz.
 
-    Accelerometer and gyroscope. Training and test part in this order (40 each).
+    The channels are those of an accelerometer and a gyroscope. The training part comes before the test part (40 each).
 
     Raises
     ------

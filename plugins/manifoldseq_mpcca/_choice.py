@@ -40,19 +40,19 @@ class Setting:
 
 @dataclass(frozen=True, eq=False)
 class ImputationChoice:
-    """The settings that `MixturePCCA` compared where its settings are "auto"; ``print`` shows the table.
+    """The settings that `MixturePCCA` compared for parameters that are "auto"; ``print`` shows the table.
 
     Attributes
     ----------
     params : list of dict
-        The settings that were tried.
+        The compared settings.
     loss : ndarray of shape (len(params),)
-        Of the held-out rows; see the parameter `criterion`.
+        The losses of the held-out rows; see the parameter `criterion`.
     best_params : dict
-        What was chosen, where it was "auto": the least loss, or fewer components or latent dimensions whose loss is
-        within one standard error of it, see `choose`.
+        The chosen values of the parameters that were "auto": the settings with the smallest loss, or with fewer
+        components or latent dimensions whose loss is within one standard error of it, see `choose`.
     time : float
-        Seconds that it took.
+        The duration in seconds.
     """
 
     params: list[dict[str, Any]]

@@ -58,9 +58,9 @@ class Encoder:
 
         * ``"paper"``: as printed, with ``w_k = N_k / N`` (37): exactly ``-(2/N)`` times the gradient of L;
         * ``"model"``: as printed, with the mixture's weight for ``w_k``: ``-2 w_k / N_k`` times the gradient of L;
-        * ``"likelihood"``: the gradient of L itself, which points uphill;
+        * ``"likelihood"``: the gradient of L itself;
         * ``"fisher"``: the gradient of ``L / N``, divided by the root of the diagonal of its Fisher information
-          at W = 0 (Perronnin, Sánchez, Mensink 2010): entries are comparable with each other, whatever the units.
+          at W = 0 (Perronnin, Sánchez, Mensink 2010): entries are comparable with each other in any units.
 
         The gradient in a noise is with respect to the variances, or to the whole covariance matrix.
     """
@@ -222,9 +222,10 @@ def gradient_vectors(mixture: Any, X: Any, Y: Any = None, *, gradient_scale: str
         arrays (T_i, d_v), or an array (N, T, d_v), or (N, d_v) for sets of one descriptor.
     gradient_scale : {"paper", "model", "likelihood", "fisher"}
         ``"paper"`` is printed with the opposite sign of a gradient: with ``w_k = N_k / N`` (37) it is ``-(2/N)`` times
-        the gradient of the log-likelihood of the N rows of the set, which ``"likelihood"`` is itself. ``"model"`` is as
-        printed with the mixture's own ``w_k``. ``"fisher"`` is the gradient of the mean log-likelihood divided by the
-        root of the diagonal Fisher information of the component (Perronnin, Sánchez, Mensink, ECCV 2010).
+        the gradient of the log-likelihood of the N rows of the set, whereas ``"likelihood"`` is this gradient.
+        ``"model"`` is as printed with the weights ``w_k`` of the mixture. ``"fisher"`` is the gradient of the mean
+        log-likelihood divided by the root of the diagonal Fisher information of the component (Perronnin, Sánchez,
+        Mensink, ECCV 2010).
 
     Returns
     -------
@@ -234,7 +235,7 @@ def gradient_vectors(mixture: Any, X: Any, Y: Any = None, *, gradient_scale: str
     Raises
     ------
     ValueError
-        If a bag or `gradient_scale` is not valid; the message says which, where, and what to do.
+        If a bag or `gradient_scale` is not valid. The message says which one, where, and what to do.
 
     Examples
     --------
@@ -260,7 +261,7 @@ def gradient_vectors(mixture: Any, X: Any, Y: Any = None, *, gradient_scale: str
 
 
 def private_parts(mixture: Any, X: Any, Y: Any = None) -> list[Array]:
-    """Return the part of each view that the others do not explain, ``x - W_x zhat``, for each row and component.
+    """Return the part of each view that the other views do not explain, ``x - W_x zhat``, by row and component.
 
     (4), (9), (10), (24), (25), with the posterior mean (18) for z.
 

@@ -9,16 +9,17 @@ UPDATES = ("expanded", "joint", "conditional")
 
 
 def maximize(statistics: Statistics, old: Mixture, floor: Array, update: str = "joint") -> Mixture:
-    """Return the mixture of the next EM iteration; none of the updates lowers the likelihood.
+    """Return the mixture of the next EM iteration; no update decreases the likelihood.
 
     Parameters
     ----------
     statistics : Statistics
         Of the data under the posterior of `old`.
     old : Mixture
-        Components without any data keep their parameters.
+        The previous mixture. Components without data keep their parameters.
     floor : ndarray of shape (D,)
-        Least variance of the noise; a full noise is bounded below by the diagonal matrix of it.
+        The lower bound of the noise variances. A full noise covariance is bounded below by the diagonal matrix of the
+        floor.
     update : {"expanded", "joint", "conditional"}
         ``"joint"`` maximizes in the loadings and means at once, by one (d+1) × (d+1) solve per component.
         ``"conditional"`` is as printed: (31), (32) with the old loadings, then (33), (34) with the new means.

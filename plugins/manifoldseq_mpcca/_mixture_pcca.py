@@ -108,118 +108,123 @@ def _check_online(estimator: Any) -> None:
 class MixturePCCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, DensityMixin, ModelEstimator):
     """Model paired views by a mixture of probabilistic canonical correlation analysers.
 
-    In component k the views of a sample share a latent vector ``z ~ N(0, I)`` and have noise of their own:
-    ``x = W_x z + mu_x + e_x``, ``y = W_y z + mu_y + e_y``, (7), (8); so for three and more views. Fitted by expectation
-    maximization (13)-(41), without a matrix over the columns of all views.
+    In component k the views of a sample share a latent vector ``z ~ N(0, I)`` and have independent noise: ``x = W_x z +
+    mu_x + e_x``, ``y = W_y z + mu_y + e_y``, (7), (8). Three and more views are modelled in the same way. The model is
+    fitted by expectation maximization (13)-(41), without a matrix over the columns of all views.
 
     Parameters
     ----------
     n_components : int or "auto"
-        K. Whatever is "auto" is chosen by how well held-out rows are filled in: a quarter of them, or with fewer than
-        1000 rows each quarter in turn, see `criterion`. Of n_components, n_latent and n_private it is then
-        the smallest number within one standard error of the best; with more rows that holds of one component.
+        The number K of components. Parameters that are "auto" are chosen by the error of predictions of held-out rows
+        (see `criterion`): of a quarter of the rows, or of each quarter in turn for fewer than 1000 rows. In the latter
+        case n_components, n_latent and n_private are the smallest numbers within one standard error of the best; with
+        more rows this rule is applied only to one component.
     n_latent : int or "auto"
-        d, at most the columns of the smallest view; 0 is a mixture of Gaussians.
+        The latent dimension d, at most the number of columns of the smallest view; 0 is a mixture of Gaussians.
     covariance_type : {"shrunk", "low-rank", "diag", "full"}
         ``"shrunk"``: full noise in each view, and the covariance of all columns of a component shrunk towards that
         within all components, ``S_k <- (N_k S_k + nu S_0) / (N_k + nu)``: the mode of the posterior under an inverse
         Wishart prior. ``"diag"``, ``"full"``: maximum likelihood as printed (30)-(36), with diagonal or full noise in
-        each view. ``"low-rank"``: noise ``V V' + diag(psi)`` in each view, that is `n_private` latent dimensions
-        which the view has for itself, by EM in all latent dimensions at once; shrunk like ``"shrunk"``, towards an
-        S_0 that has one such component. It takes no matrix of D columns times D, and suits views of many.
+        each view. ``"low-rank"``: noise ``V V' + diag(psi)`` in each view, with `n_private` latent dimensions that
+        belong to this view only, fitted by EM in all latent dimensions at once. It is shrunk like ``"shrunk"``, towards
+        an S_0 with one such component. It needs no D × D matrix for D columns and is suitable for views with many
+        columns.
     n_private : int or "auto"
-        Private latent dimensions of each view, fewer than it has columns; of ``"low-rank"``.
+        The number of private latent dimensions of each view for ``"low-rank"``, smaller than its number of columns.
     shrinkage : float or "auto"
-        nu, the number of rows that S_0 counts for in each component; of ``"shrunk"``, and of ``"low-rank"``, where 0 is
-        maximum likelihood.
+        The weight nu of S_0 in each component, as a number of rows, for ``"shrunk"`` and ``"low-rank"``. For
+        ``"low-rank"``, 0 is maximum likelihood.
     diagonal : float or "auto"
-        Share of S_0 that is the diagonal of the covariance within components, the rest is all of it; of ``"shrunk"``
-        and ``"low-rank"``.
+        The weight of the diagonal of the covariance within components in S_0; the full covariance has the remaining
+        weight. It is used for ``"shrunk"`` and ``"low-rank"``.
     gate : float or "auto"
-        Power p in the weights of the components given what is observed, ``w_k p(x|k)^p``, from which missing values are
-        filled in. Densities of many columns are overconfident; p below one tempers them. 1 is the rule of Bayes, which
-        "auto" is for ``"diag"`` and ``"full"``.
+        The power p in the weights ``w_k p(x|k)^p`` of the components given the observed values, which determine imputed
+        values. Densities of many columns are overconfident, and p below one tempers them. 1 is Bayes' rule, which
+        ``"auto"`` uses for ``"diag"`` and ``"full"``.
     criterion : {"imputation", "likelihood"}
-        What "auto" minimizes on the held-out rows, each view given the others: the squared error of `impute` in units
-        of the variances of columns, or minus the conditional log-density. (The density of all views together favours
-        too many components.)
+        The criterion that "auto" minimizes on the held-out rows, for each view given the others: the squared error of
+        `impute` in units of the variances of the columns, or minus the conditional log-density. (The joint density of
+        all views favours too many components.)
     target : int, optional
-        The view that the criterion is about; by default the mean over all of them.
+        The view of the criterion. By default the criterion is the mean over all views.
     init : {"auto", "cca", "factors", "random"} or Mixture
-        ``"cca"``: k-means on standardized columns, then canonical correlations per cluster, the closed form of Bach
-        and Jordan. ``"factors"``: k-means, then principal factors. ``"random"``: means at random rows, random loadings.
-        ``"auto"``: ``"cca"`` for full noise, else ``"factors"``. ``"shrunk"`` begins with the clusters of k-means, or
-        with a Mixture of full noise, whatever else is said here; so does ``"low-rank"``, or with a Mixture with the
-        same private latent dimensions. Or the name of another initializer of the `model`, see `manifoldseq.hooks`.
+        ``"cca"``: k-means on standardized columns, then canonical correlations per cluster, the closed form of Bach and
+        Jordan. ``"factors"``: k-means, then principal factors. ``"random"``: means at random rows, random loadings.
+        ``"auto"``: ``"cca"`` for full noise, else ``"factors"``. ``"shrunk"`` always starts from the clusters of
+        k-means, or from a Mixture with full noise, and ``"low-rank"`` from k-means or from a Mixture with the same
+        private latent dimensions. The name of another initializer of the `model` is allowed too, see
+        `manifoldseq.hooks`.
     update : {"expanded", "joint", "conditional"}
-        M-step: ``"conditional"`` as printed (31)-(36), ``"joint"`` in loadings and means at once, ``"expanded"`` with a
-        latent mean and covariance besides (parameter expansion). Not for ``"shrunk"``, whose M-step has a closed form.
-        On mini-batches, ``"expanded"`` is ``"joint"``: running sums keep their latent axes.
+        The M-step: ``"conditional"`` as printed (31)-(36), ``"joint"`` for loadings and means together, ``"expanded"``
+        with an additional latent mean and covariance (parameter expansion). ``"shrunk"`` has a closed-form M-step and
+        ignores it. On mini-batches, ``"expanded"`` is the same as ``"joint"``, because running sums keep their latent
+        axes.
     model : str
-        The registered model that is minimized: ``"mpcca"``, or one that has it as ``base``, with another cost. Not for
-        ``"shrunk"``, whose prior belongs to a start.
+        The registered model that is minimized: ``"mpcca"``, or a model with this ``base`` and another cost.
+        ``"shrunk"``, whose prior depends on the start, does not use it.
     solver : str
-        ``"em"``, or any other solver of `manifoldseq.minimize`, such as ``"online-em"`` or ``"lbfgs"``. Only EM keeps
-        the noise above its floor. Not for ``"shrunk"``.
+        ``"em"``, or another solver of `manifoldseq.minimize`, such as ``"online-em"`` or ``"lbfgs"``. Only EM keeps the
+        noise above its floor. ``"shrunk"`` always uses EM.
     acceleration : {"lbfgs", None}
-        Of ``solver="em"``, and of no other. ``"lbfgs"``: after three iterations of EM, L-BFGS on the likelihood in the
-        units of EM; a step that does not raise the likelihood is replaced by one of EM. None: EM alone. Not for
-        ``"shrunk"``.
+        The acceleration of ``solver="em"``. ``"lbfgs"``: after three iterations of EM, L-BFGS maximizes the likelihood
+        in the units of EM; a step that does not increase the likelihood is replaced by a step of EM. None: EM alone.
+        ``"shrunk"`` ignores it.
     n_init : int
-        Number of starts; the best by the likelihood is kept. One for ``init=Mixture``.
+        The number of starts. The result with the highest likelihood is kept. A Mixture as `init` gives one start.
     max_iter : int
     tol : float
         A start ends when the mean log-likelihood of a row, l, changes by at most ``tol * max(1, |l|)``; for
         ``"shrunk"`` and ``"low-rank"`` l is the log-posterior over the rows.
     noise_floor : float
-        Least variance of the noise of a column, as a share of the variance of the column.
+        The lower bound of the noise variance of a column, relative to the variance of the column.
     missing : {"error", "em"}
-        What `fit` makes of NaN: an error, or the exact likelihood of what is observed. Full noise takes only whole
-        views that miss in a row.
+        The treatment of NaN in `fit`: an error, or the exact likelihood of the observed values. With full noise, a view
+        must be complete or missing as a whole in each row.
     random_state : int, numpy.random.Generator, numpy.random.RandomState or None
     n_jobs, verbose
-        Threads of the starts, and what is logged of them: see `manifoldseq.estimators.fit_starts`.
+        The number of threads for the starts, and the amount of logging: see `manifoldseq.estimators.fit_starts`.
 
     Attributes
     ----------
     n_components_, n_latent_, n_private_ : int
     shrinkage_, diagonal_, gate_ : float
-        As given, or as chosen; ``n_private_`` is that of the view with most columns, and 0 but for ``"low-rank"``;
-        the first two floats are NaN for ``"diag"`` and ``"full"``.
+        The given or chosen values. ``n_private_`` is the value of the view with the most columns, and 0 except for
+        ``"low-rank"``. The first two floats are NaN for ``"diag"`` and ``"full"``.
     choice_ : ImputationChoice
-        The settings that were tried and their losses, ``print(model.choice_)``; there only if something was "auto".
+        The compared settings and their losses, ``print(model.choice_)``. It exists only if a parameter was "auto".
     mixture_ : Mixture
-        Latent axes are those of the posterior, most informative first, the largest loading of each positive.
+        The fitted mixture. Its latent axes are those of the posterior in descending order of information, and the
+        largest loading of each axis is positive.
     objective_ : float
-        The least value of the model: minus the mean log-likelihood, or for ``"shrunk"`` and ``"low-rank"`` minus the
+        The smallest value of the cost: minus the mean log-likelihood, or for ``"shrunk"`` and ``"low-rank"`` minus the
         log-posterior over the rows, up to a constant.
     log_likelihood_ : float
-        (12) of the data, the mean over the rows. Not there if `model` has another cost.
+        The mean of (12) over the rows. It does not exist if `model` has another cost.
     provenance_ : dict of str to str
-        Who gives the model, its initializer, its updates and the solver.
+        The plugins that provide the model, its initializer, its updates and the solver.
     n_iter_ : int
         Iterations of the best start.
     n_evaluations_ : int
         Evaluations of the EM map (an E-step with the statistics for an M-step) of the best start.
     repairs_ : int
-        Collapsed components (fewer than two rows) that were put where the density was least.
+        The number of collapsed components (fewer than two rows) that were moved to rows of smallest density.
     history_ : dict of str to ndarray
-        Equally long columns of the best start: ``nit``, ``time``, ``fun`` (see `objective_`), ``nfev`` (evaluations of
-        the EM map so far), ``repairs`` (of EM) and further ones.
+        Columns of equal length for the best start: ``nit``, ``time``, ``fun`` (see `objective_`), ``nfev`` (evaluations
+        of the EM map so far), ``repairs`` (of EM) and further columns.
     status_ : manifoldseq.Status
     n_features_in_ : int
         Columns of all views together.
     feature_names_in_ : list of ndarray of str of shape (d_v,)
-        The columns of each view, where all views have names: data frames, or `feature_names` of `fit`.
+        The column names of each view, if all views have names (data frames, or `feature_names` of `fit`).
     n_rows_ : int
         Rows seen in `fit`.
 
     Notes
     -----
-    Views are given as ``(X, Y)`` or as a list ``[X, Y, …]``, in any real dtype; sums are in float64 and go over blocks
-    of rows, so that memory does not grow with N beyond the data, which may be memory maps. Responsibilities up to 1e-14
-    are left out of sums where that saves time. All methods but `fit` take a view that is None, and NaN: what is missing
-    is summed over the posterior. Ctrl-C during `fit` ends it with the best state so far.
+    Views are given as ``(X, Y)`` or as a list ``[X, Y, …]``, in any real dtype. Sums are computed in float64 over
+    blocks of rows, so that the required memory, except for the data, does not grow with N. The data may be memory maps.
+    Responsibilities up to 1e-14 are omitted from sums if this saves time. All methods except `fit` accept None for a
+    view, and NaN: missing values are averaged over the posterior. Ctrl-C ends `fit` with the best state so far.
 
     References
     ----------
@@ -317,19 +322,20 @@ class MixturePCCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, DensityMixi
         feature_names : sequence of sequence of str, optional
             The names of the columns of each view; by default those of data frames.
         sample_weight : array-like of shape (N,), optional
-            Not negative; a row of weight w counts as w rows.
+            Nonnegative weights. A row of weight w counts as w rows.
 
         Raises
         ------
         ValueError
-            For an invalid parameter or view; the message says which, where, and what to do.
+            For an invalid parameter or view. The message says what is wrong, where, and what to do.
 
         Warns
         -----
         UserWarning
-            If a component ended with fewer than two rows, or the likelihood did not stay finite; `status_` is then
-            NON_FINITE. If a column is constant: it is filled in with its value, and tells nothing of the others. If
-            there are fewer than 20 rows and something is "auto": nothing is chosen, one component is taken.
+            If a component ends with fewer than two rows, or if the likelihood is not finite (`status_` is then
+            NON_FINITE). If a column is constant: its missing values are filled with the constant, and it has no
+            influence on other columns. If there are fewer than 20 rows and a parameter is "auto": one component is used
+            without a comparison.
         """
         data, names = self._prepared(X, Y, *more, names=feature_names, sample_weight=sample_weight)
         setting = self._setting(data)
@@ -356,15 +362,15 @@ class MixturePCCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, DensityMixi
     def partial_fit(self, X: Any, Y: Any = None, *more: Any, sample_weight: Any = None) -> Self:
         """Take one step of online EM with a batch of rows (Cappé and Moulines 2009).
 
-        For ``covariance_type`` ``"diag"`` and ``"full"``, with ``n_components`` and ``n_latent`` as numbers.
-        The first batch chooses the start and fixes the noise floor; it needs at least K rows, and should be typical.
-        It is the first after `fit`, too: to go on from a fit, pass its ``mixture_`` as ``init``.
+        For ``covariance_type`` ``"diag"`` and ``"full"``, with ``n_components`` and ``n_latent`` as numbers. The first
+        batch determines the start and the noise floor. It needs at least K rows and should be typical. A batch after
+        `fit` is a first batch, too: to continue from a fit, pass its ``mixture_`` as ``init``.
 
         Parameters
         ----------
         X, Y, *more : array-like of shape (b, d_v), or one list of them
         sample_weight : array-like of shape (b,), optional
-            Not negative; a row of weight w counts as w rows of its batch.
+            Nonnegative weights. A row of weight w counts as w rows of its batch.
         """
         if not hasattr(self, "batches_"):
             data, names = self._prepared(X, Y, *more, sample_weight=sample_weight)
@@ -411,7 +417,7 @@ class MixturePCCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, DensityMixi
 
     @one_blas_thread()
     def score_samples(self, X: Any, Y: Any = None, *more: Any) -> Array:
-        """Return the log-density of each row, (N,); of what is observed of it."""
+        """Return the log-density of the observed values of each row, (N,)."""
         views = self._checked(X, Y, *more)
         found = np.zeros(len(views[0]))
         for rows, expectation, seen in self._parts(views):
@@ -426,7 +432,7 @@ class MixturePCCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, DensityMixi
     def transform(self, X: Any, Y: Any = None, *more: Any) -> Array:
         """Return the latent means (18) of each row in each component, times its responsibility, (N, K d).
 
-        Latent axes of different components have nothing in common, so that they stay apart.
+        Latent axes of different components are unrelated, so that every component has separate columns.
         """
         views = self._checked(X, Y, *more)
         K, d = self.mixture_.n_components, self.mixture_.n_latent
@@ -444,7 +450,7 @@ class MixturePCCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, DensityMixi
 
     @one_blas_thread()
     def impute(self, X: Any, Y: Any = None, *more: Any) -> list[Array]:
-        """Return all views with what is missing replaced by its conditional expectation.
+        """Return all views with missing values replaced by their conditional expectations.
 
         Parameters
         ----------
@@ -460,10 +466,10 @@ class MixturePCCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, DensityMixi
 
     @one_blas_thread()
     def impute_variance(self, X: Any, Y: Any = None, *more: Any) -> list[Array]:
-        """Return the variances of what `impute` fills in, and zero for what is observed.
+        """Return the variances of the imputed values, and zero for observed values.
 
-        They are those of the conditional distribution: of the noise and the latent vector within the components, and of
-        the expectations between them.
+        They are the variances of the conditional distribution: of the noise and the latent vector within the
+        components, and of the expectations between components.
 
         Parameters
         ----------
@@ -487,7 +493,7 @@ class MixturePCCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, DensityMixi
     def impute_samples(
         self, X: Any, Y: Any = None, *more: Any, n_samples: int = 1, random_state: Any = None
     ) -> list[Array]:
-        """Draw what is missing from its conditional distribution (multiple imputation).
+        """Draw missing values from their conditional distribution (multiple imputation).
 
         Parameters
         ----------
@@ -499,7 +505,7 @@ class MixturePCCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, DensityMixi
         Returns
         -------
         list of ndarray of shape (n_samples, N, d_v)
-            What is observed is the same in all samples.
+            The views. Observed values are equal in all samples.
         """
         views = self._checked(X, Y, *more)
         check_whole("n_samples", n_samples)
@@ -515,8 +521,8 @@ class MixturePCCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, DensityMixi
     def pair_scores(self, X: Any, Y: Any) -> Array:
         """Return ln p(y|x) - ln p(y) of every row x of one view with every row y of the other, for retrieval.
 
-        The larger, the more likely that both are of the same object; a y that is likely with any x has no advantage.
-        In each row the order is that of ``p(x, y) / (p(x) p(y))``. `gate_` tempers p(k|x) as in `impute`.
+        Larger scores mean that both rows more likely describe the same object. A y that is likely with any x has no
+        advantage. In each row the order is that of ``p(x, y) / (p(x) p(y))``. `gate_` tempers p(k|x) as in `impute`.
 
         Parameters
         ----------
@@ -530,7 +536,7 @@ class MixturePCCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, DensityMixi
         Raises
         ------
         ValueError
-            For a mixture of more than two views, or views with other columns or with NaN.
+            If the mixture has more than two views, or if views have other columns or NaN.
 
         Examples
         --------
@@ -566,7 +572,7 @@ class MixturePCCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, DensityMixi
         Returns
         -------
         list of ndarray of shape (n_samples, d_v), ndarray of int of shape (n_samples,)
-            The views, and the components that the rows are from.
+            The views, and the components of the rows.
         """
         check_is_fitted(self, "mixture_")
         check_whole("n_samples", n_samples)

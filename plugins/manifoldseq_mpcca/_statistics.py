@@ -33,12 +33,12 @@ class Statistics:
     log_likelihood : float
         (12), of the mixture that made the posterior.
     least : float
-        The least log-density of a row.
+        The smallest log-density of a row.
     worst : ndarray of shape (D,)
-        That row, less the origin.
+        The row with the smallest log-density, minus the origin.
     pseudo : float
-        Rows of a prior in each component: `second`, `cross` and `latent_second` have them, about the mean of the
-        component, and the noise is what is left of ``counts + pseudo`` rows.
+        The number of prior rows in each component. `second`, `cross` and `latent_second` contain them, centred at the
+        mean of the component, and the noise is the residual of ``counts + pseudo`` rows.
     log_prior : float
         The log-density of the parameters under the prior, up to a constant.
     """
@@ -59,7 +59,7 @@ class Statistics:
 
     @property
     def value(self) -> float:
-        """What EM raises: the log-likelihood, and the log-density of the prior if there is one."""
+        """The value that EM increases: the log-likelihood plus the log-density of the prior, if there is one."""
         return self.log_likelihood + self.log_prior
 
     @property
@@ -126,7 +126,7 @@ class Statistics:
         return {one.name: getattr(self, one.name) for one in fields(self)}
 
     def completed(self, mixture: Mixture, columns: NDArray[np.bool_], origin: Array) -> "Statistics":
-        """Return what these statistics of some columns become when the posterior fills the other columns.
+        """Return the statistics of all columns from those of some columns, by the posterior of the others.
 
         With full noise, each view is among the columns as a whole or not at all.
         """

@@ -82,7 +82,7 @@ class _BagEncoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
         Raises
         ------
         ValueError
-            For an invalid parameter or input; the message says which, where, and what to do.
+            For an invalid parameter or input. The message says what is wrong, where, and what to do.
         """
         self._check_parameters()
         bags = Bags(X, Y)
@@ -202,24 +202,24 @@ class _BagEncoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
 class FisherVector(_BagEncoder):
     """Encode bags of descriptors by the Fisher vector of a Gaussian mixture, (1)-(3).
 
-    Descriptors of several views are put side by side; their noise has no correlations between views. A single view is
-    ``fit([bags])``.
+    Descriptors of several views are concatenated, and their noise is not correlated between views. For a single view
+    use ``fit([bags])``.
 
     Parameters
     ----------
     n_components : int
         Gaussians K.
     covariance_type : {"diag", "full"}
-        ``"full"`` has correlations within a view, and takes the triangle of the gradient in a covariance matrix, what
-        is off its diagonal times the root of two.
+        ``"full"`` models correlations within a view. The vector then contains the triangle of the gradient with respect
+        to the covariance matrix, with off-diagonal entries times the square root of two.
     gradient_scale : {"paper", "model", "likelihood", "fisher"}
         See `gradient_vectors`: ``"paper"`` is (1), (2) as printed, ``-(2/N)`` times the gradient of the log-likelihood.
     power : float
-        ``sign(x) |x|**power`` of every entry; 1 leaves them.
+        Every entry x becomes ``sign(x) |x|**power``; 1 does not change the entries.
     intra_normalize : bool
-        Divide the block of each component, view and parameter by its length, then the whole vector by its own.
+        Divide the block of each component, view and parameter by its norm, then the whole vector by its norm.
     max_descriptors : int or None
-        Fit to about so many descriptors, drawn evenly from the bags.
+        The approximate number of descriptors for the fit, drawn evenly from the bags. None uses all.
     n_init, max_iter, tol, n_jobs, verbose
         Of the fit, see `MixturePCCA`.
     random_state : int, numpy.random.Generator, numpy.random.RandomState or None
@@ -227,16 +227,16 @@ class FisherVector(_BagEncoder):
     Attributes
     ----------
     mixture_ : Mixture
-        The Gaussian mixture, as one without latent vector.
+        The Gaussian mixture, stored as a mixture without latent vector.
     blocks_ : dict of str to slice
-        Where each view is in a vector.
+        The position of each view in a vector.
     n_iter_, history_, status_, n_features_in_, feature_names_in_
         Of the fit, see `MixturePCCA`. Ctrl-C ends it with the best mixture so far.
 
     Notes
     -----
-    A vector has for each view and each component the gradient in the mean and in the noise, ``2 K (n + m)`` numbers in
-    all for diagonal noise.
+    For each view and each component, a vector has the gradients with respect to the mean and the noise: ``2 K (n + m)``
+    numbers for diagonal noise.
 
     Examples
     --------
@@ -294,8 +294,8 @@ class MultiViewSuperVector(_BagEncoder):
     """Encode bags of paired descriptors by the private parts of the views and their shared part: [G_x, G_y, Z].
 
     A mixture of probabilistic CCAs is fitted to the descriptors. G is its gradient vector (42)-(45), a Fisher vector
-    whose shared part is subtracted, Z the mean of the latent vectors under the responsibilities. The document leaves
-    open how Z is pooled and how blocks are normalized; both are this project's choice.
+    without the shared part, and Z is the mean of the latent vectors under the responsibilities. The paper does not say
+    how Z is pooled and how blocks are normalized; both are choices of this project.
 
     Parameters
     ----------
@@ -305,24 +305,24 @@ class MultiViewSuperVector(_BagEncoder):
         Dimension d of the latent vector; 0 gives the Fisher vector.
     covariance_type, gradient_scale, power, intra_normalize, max_descriptors, n_init, max_iter, tol, random_state,
     n_jobs, verbose
-        As for `FisherVector`; Z has its own block.
+        As for `FisherVector`. Z is normalized as a separate block.
     parts : {"both", "gradient", "latent"}
         Leave out Z, or G.
 
     Attributes
     ----------
     mixture_ : Mixture
-        Its latent coordinates are ordered by how much they say about a descriptor, and have their largest loading
-        positive, so that Z does not depend on a rotation.
+        Its latent coordinates are in descending order of their information about a descriptor, and their largest
+        loading is positive, so that Z does not depend on a rotation.
     blocks_ : dict of str to slice
-        Where ``"view 0"`` (G_x), ``"view 1"`` (G_y) and ``"latent"`` (Z) are in a vector.
+        The positions of ``"view 0"`` (G_x), ``"view 1"`` (G_y) and ``"latent"`` (Z) in a vector.
     n_iter_, history_, status_, n_features_in_, feature_names_in_
         Of the fit, see `MixturePCCA`. Ctrl-C ends it with the best mixture so far.
 
     Notes
     -----
-    A vector has ``K (2 (n + m) + d)`` numbers for diagonal noise: for each view and each component the gradient in the
-    mean and in the noise, then for each component the latent vector.
+    A vector has ``K (2 (n + m) + d)`` numbers for diagonal noise: for each view and each component the gradients with
+    respect to the mean and the noise, then for each component the latent vector.
 
     Examples
     --------

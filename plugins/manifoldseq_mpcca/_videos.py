@@ -25,7 +25,7 @@ _LONGEST = 2**20
 
 
 class DescriptorFiles(Sequence[NDArray[np.float32]]):
-    """One descriptor of many videos, each read from its file when it is indexed.
+    """One descriptor of many videos. Each video is read from its file when it is indexed.
 
     Parameters
     ----------
@@ -88,7 +88,7 @@ def read_descriptors(path: Path) -> dict[str, NDArray[np.float32]]:
     Raises
     ------
     ValueError
-        If it is neither, or has a value that is not finite.
+        If the file has another format, or a value that is not finite.
     """
     if path.suffix == ".npz":
         found = _read_arrays(path)
@@ -114,8 +114,8 @@ def read_videos(folder: str | Path, descriptors: Sequence[str] = ("hog", "hof"),
     Parameters
     ----------
     folder : str or path-like
-        Holds one subfolder per class with one file per video, as `read_descriptors` takes it, and, anywhere, the split
-        files: ``CLASS_test_split1.txt`` (HMDB51: lines ``name.avi 1``, 1 is training, 2 is test, 0 neither) or
+        A folder with one subfolder per class, one file per video (see `read_descriptors`) and, in any subfolder, the
+        split files: ``CLASS_test_split1.txt`` (HMDB51: lines ``name.avi 1``, 1 is training, 2 is test, 0 neither) or
         ``trainlist01.txt`` and ``testlist01.txt`` (UCF101: lines ``CLASS/name.avi 1``).
     descriptors : sequence of str
         One per view.
@@ -124,7 +124,7 @@ def read_videos(folder: str | Path, descriptors: Sequence[str] = ("hog", "hof"),
     Raises
     ------
     FileNotFoundError, ValueError
-        If there are no split files, or a video of the split has no file; the message says which.
+        If there are no split files, or a video of the split has no file. The message names the video.
 
     Examples
     --------

@@ -34,7 +34,7 @@ _STRICT = 0.1
 
 
 def says_time(name: str) -> bool:
-    """Return whether a column's name may be that of a clock or an index; no name is that of an index.
+    """Return whether the name of a column is a name of a clock or an index. A missing name counts as an index.
 
     Examples
     --------
@@ -209,18 +209,18 @@ def sampling_rate(times: Float, lengths: Sequence[int], unit: float | None = Non
     Parameters
     ----------
     times : ndarray of shape (sum of lengths,), float64
-        Finite, those of a sequence in order.
+        Finite times, in order within each sequence.
     lengths : sequence of int
         The number of rows of each sequence.
     unit : float, optional
-        Seconds of their unit; by default the rate is per unit, whatever it is.
+        Seconds per unit of the times; by default the rate is per unit.
 
     Returns
     -------
     float or None
         The reciprocal of the mean of the steps within a quarter of the median (rounded times have steps of two sizes,
-        lost rows have long ones); None if the steps of a sequence are not nearly constant, if the sequences have steps
-        more than a tenth apart, or if none has three rows.
+        lost rows have long steps). None if the steps of a sequence are not nearly constant, if the steps of the
+        sequences differ by more than a tenth, or if no sequence has three rows.
 
     Examples
     --------

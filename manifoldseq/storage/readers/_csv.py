@@ -42,53 +42,54 @@ def read_csv(
     Parameters
     ----------
     path : str or path-like
-        Text whose first line names the columns. If it holds numbers only, other than 0, 1, 2, …, which pandas writes,
-        it is data, and columns are called by their numbers, from ``"0"``. So it is if only its last cell is a text that
-        stands there in a later row too, the label; or if columns are named by number. Of two columns ``x`` the second
-        is called ``"x.1"``. All of this is warned of.
+        Text whose first line contains the names of the columns. The first line is data, and the columns are named by
+        their numbers from ``"0"``, if it holds only numbers (other than 0, 1, 2, …, which pandas writes), if only its
+        last cell is text, which is repeated in that column (the label), or if the options name columns by number. The
+        second of two columns ``x`` is called ``"x.1"``. Each of these cases causes a warning.
     id : str or None
-        The column that says to which sequence a row belongs; None: the file is one sequence; ``"auto"``: the column
-        ``id`` if there is one.
+        The column with the sequence of each row. None: the file is one sequence. ``"auto"``: the column ``id`` if there
+        is one.
     time : str or None
         The column by which the rows of a sequence are sorted, numbers, or dates and times of ISO 8601
-        (``2024-05-01T12:00:01.5``, with an offset or without; ``12:00:01``) or of `date_format`; None: they are in
-        order, and no column is the time. By default ``"auto"``, the column ``time`` if it is a clock: in every sequence
-        it increases from row to row, or has a nearly constant step once it is sorted. If it is none it is a channel. A
-        file with ids and without it needs a column of dates, or another clock, see `read_directory`; clocks in other
-        columns are not channels either.
+        (``2024-05-01T12:00:01.5``, with an offset or without; ``12:00:01``) or of `date_format`. None: the rows are in
+        order, and no column is the time. The default ``"auto"`` is the column ``time`` if it is a clock: in every
+        sequence it increases from row to row, or has a nearly constant step after sorting. Otherwise it is a channel. A
+        file with ids and without this column needs a column of dates, or another clock, see `read_directory`. Clocks in
+        other columns are not channels either.
     channels : sequence of str, optional
-        The columns of the channels, names or patterns (``acc_*``); default all others that are not clocks. Empty cells,
-        ``?``, ``NA`` and ``NaN`` are missing values and become NaN. Other cells are numbers in decimal digits, or, in
-        columns without others, ``True`` and ``False``.
+        The columns of the channels, as names or patterns (``acc_*``); by default all other columns that are not clocks.
+        Empty cells, ``?``, ``NA`` and ``NaN`` are missing values and become NaN. Other cells are numbers in decimal
+        digits. A column may also hold only ``True`` and ``False``.
     label : str or None
-        The column of the label, the same in all rows of a sequence. That of the default name may be missing.
+        The column of the label, the same in all rows of a sequence. The default column may be missing.
     delimiter : str, optional
-        One character; ``tab`` and ``\\t`` are the tabulator, ``blank`` any number of blanks. By default the comma, the
-        semicolon where decimals have commas; of a ``.tsv`` the tabulator, and of a ``.txt`` the first that occurs in
-        its first line: tabulator, semicolon, comma, else blanks.
+        One character; ``tab`` and ``\\t`` are the tabulator, ``blank`` any number of blanks. By default the comma, or
+        the semicolon if `decimal` is a comma. For a ``.tsv`` the tabulator, and for a ``.txt`` the first of tabulator,
+        semicolon and comma that occurs in its first line, else blanks.
     decimal : {".", ","}
-        The mark before decimals.
+        The decimal separator.
     thousands : str, optional
-        The mark between thousands.
+        The thousands separator.
     encoding : str, optional
-        Of the text, such as ``"latin-1"``; by default UTF-8, or UTF-16 if the file begins with its mark.
+        The encoding of the text, such as ``"latin-1"``; by default UTF-8, or UTF-16 if the file begins with its byte
+        order mark.
     comment : str, optional
-        The character from which on a line is a comment.
+        The character that begins a comment.
     date_format : str, optional
-        Of dates that are not written as in ISO 8601, as in `datetime.datetime.strptime`: ``"%d.%m.%Y %H:%M"``.
+        The format of dates other than ISO 8601, as for `datetime.datetime.strptime`: ``"%d.%m.%Y %H:%M"``.
     wide : bool, optional
-        Each row is a series of one channel, and its first column may be its label, as in the files of the UCR archive:
-        named `label`, or, in a table without names, text or a few whole numbers that occur again. By default so if
-        the table has no names, and no column is named.
+        Each row is a series of one channel, and the first column may be its label, as in the files of the UCR archive.
+        The label column is named `label` or, in a table without names, holds text or a few repeated whole numbers. The
+        default is True if the table has no names and the options name no column.
     ordered : bool
-        False: rows are samples in any order. No clock is asked for; one that is there is left out. If no id occurs
-        twice, rows stay in the order of the file, and each one that has an id or a label is a sequence of its own.
+        False: rows are samples in any order. No clock is required, and a clock is ignored. If no id occurs twice, rows
+        stay in the order of the file, and each row with an id or a label is a separate sequence.
 
     Returns
     -------
     SequenceData
-        Sequences in order of their first rows, with their ids; labels as strings; the channels' names; which columns
-        were taken as clocks, and the sampling rate that they show.
+        Sequences in order of their first rows, with ids, labels as strings, channel names, the columns that were used
+        as clocks, and their sampling rate.
 
     Raises
     ------

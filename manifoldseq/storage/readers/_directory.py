@@ -45,50 +45,50 @@ def read_directory(
     ----------
     path : str or path-like
         A folder of ``.npy`` files, arrays of shape (T, d) or (T,), or of ``.csv``, ``.tsv``, ``.txt`` or ``.parquet``
-        files, tables of numbers with a row per time step; the first line of text may name the channels. The files are
-        all of one kind and taken in natural order of their names (``walk2`` before ``walk10``). If there are only
-        subfolders, their names are the labels of the files in them. A file ``labels.csv`` gives the labels of the other
-        files: two columns, the names (with their endings or without) or ids of the files and the labels; its first
-        line may hold titles, and must if there are more columns: ``file`` or ``id``, and ``label``, or what `id` and
-        `label` say.
-        Files that are not there are warned of. Hidden files are left out.
+        files, tables of numbers with a row per time step; the first line of text may name the channels. All files have
+        the same kind and are read in natural order of their names (``walk2`` before ``walk10``). If the folder has only
+        subfolders, their names are the labels of their files. A file ``labels.csv`` gives the labels of the other
+        files: two columns with the names (with or without endings) or ids of the files, and with the labels. Its first
+        line may hold titles, which are required if there are more columns: ``file`` or ``id``, and ``label``, or the
+        values of `id` and `label`. Names of missing files cause a warning. Hidden files are ignored.
     time : str, int or None
-        The name or number of the column by which rows are sorted and that is not a channel; None: there is none, all
-        columns are channels. By default ``"auto"``: of tables, clocks are not channels. A column of dates or time
-        stamps is the time, and so is an index of pandas without a name in ``.parquet`` files that holds some, or floats
-        that are a clock.
+        The name or number of the column by which rows are sorted and that is not a channel. None: all columns are
+        channels. With the default ``"auto"``, clocks in tables are not channels. A column of dates or time stamps is
+        the time, and so is an index of pandas without a name in ``.parquet`` files, if it holds dates or floats that
+        are a clock.
     id, label : str or None
-        Columns of tables whose value, the same in all rows of a file, is the id and the label of the file; those of the
-        default names may be missing. One that is not the same in all rows is left out with a warning; None: such a
-        column is a channel.
+        Columns of tables whose value, the same in all rows of a file, is the id and the label of the file; the default
+        columns may be missing. A column with different values in the rows of a file is dropped with a warning. None:
+        such a column is a channel.
     channels : sequence of str, optional
-        The columns of the channels, by number where they have no names; by default all others that are not clocks.
-        Then of these only the column ``time`` may be one.
+        The columns of the channels, by number if they have no names; by default all other columns that are not clocks.
+        If channels are given, only the column ``time`` can be a clock.
     delimiter, decimal, thousands, encoding, comment, date_format : str
-        Of files of text, as in `read_csv`.
+        Options of text files, as in `read_csv`.
 
     Returns
     -------
     SequenceData
-        float32 where all arrays or columns are, else float64. Arrays of ``.npy`` files of 64 MiB or more stay on disk,
-        see `read_npy`, and all of them if they do not fit into memory. With the names of the files as ids
-        (``"walk/1.csv"`` in subfolders), the columns that were taken as clocks, and the sampling rate that they show.
+        The dtype is float32 if all arrays or columns have it, else float64. Arrays of ``.npy`` files of 64 MiB or more
+        stay on disk, see `read_npy`, and all arrays if they do not fit into memory. The ids are the names of the files
+        (``"walk/1.csv"`` in subfolders). The clocks and their sampling rate are stored too.
 
     Notes
     -----
     A column is a clock if in every file it increases strictly with a nearly constant step (at least nine of ten steps
     within a quarter of the median step), at least one file has three rows, and its name says that it is a time or an
     index (``time``, ``Timestamp [s]``, ``t``, ``frame``, ``index``, none at all, as pandas writes its index, …). In
-    tables without names it is the first column, with the same step in all files. A name alone never suffices: a channel
-    that is called ``time`` and is not a clock is kept. Nor does a ramp alone: a channel of another name, or in another
-    place, is kept. A table of nothing but clocks keeps them. What is called a time and is a clock in some files, but
-    not in all, is an error. A last column without a name and without a value is left out.
+    tables without names it is the first column, with the same step in all files. A name alone does not suffice: a
+    channel that is called ``time`` and is not a clock is kept. A ramp alone does not suffice either: a channel with
+    another name or position is kept. A table that contains only clocks keeps them. A column with the name of a time
+    that is a clock in some files, but not in all, is an error. A last column without a name and without values is
+    dropped.
 
     Raises
     ------
     ReadError
-        If kinds of files are mixed, or files with folders, if there is no file, one is bad, or all are too large for
-        memory; if a column that is named is missing.
+        If kinds of files, or files and folders, are mixed, if there is no file, if a file is invalid, if all files are
+        too large for memory, or if a given column is missing.
     NotADirectoryError, FileNotFoundError
         If there is no such folder.
 

@@ -30,7 +30,7 @@ def read_mat(
         A file of version 5 to 7 (``save -v7``), or 7.3 (``save -v7.3``, needs h5py).
     variable : str, optional
         The name of the sequences: a cell array of matrices, a three-dimensional array with the sequences along its
-        first dimension, or a matrix, one sequence. Needed only where more than one variable could be it.
+        first dimension, or a matrix with one sequence. It is required only if several variables could be the sequences.
     labels : str, optional
         The name of the labels: a vector, a cell array of strings or a character matrix with one label per row. By
         default ``labels``, ``label`` or ``y``, if the file has one of them.
@@ -45,8 +45,8 @@ def read_mat(
     Raises
     ------
     ReadError
-        If the file is empty, damaged, cut off, of another version or too large for memory, or if the variables are not
-        there or hold something else.
+        If the file is empty, damaged, cut off, of another version or too large for memory, or if the variables are
+        missing or have another type.
     ImportError
         If the file is of version 7.3 and h5py is not installed.
     FileNotFoundError

@@ -43,8 +43,8 @@ def read_npy(path: FilePath) -> SequenceData:
     Returns
     -------
     SequenceData
-        float32 as stored, anything else as float64; NaN is kept. An array of 64 MiB or more is mapped: it stays on
-        disk, read-only, and is read where it is used, so leave the file as it is meanwhile.
+        float32 is kept, and other dtypes are converted to float64; NaN is kept. An array of 64 MiB or more is
+        memory-mapped: it stays on disk, read-only, and is read when it is used, so do not change the file meanwhile.
 
     Raises
     ------
@@ -84,7 +84,7 @@ def read_npz(path: FilePath) -> SequenceData:
     Returns
     -------
     SequenceData
-        float32 as stored, anything else as float64; NaN is kept. Of a sparse matrix one sequence, a
+        float32 is kept, and other dtypes are converted to float64; NaN is kept. A sparse matrix is one sequence, a
         `scipy.sparse.csr_array`.
 
     Raises

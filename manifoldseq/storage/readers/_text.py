@@ -351,8 +351,8 @@ def read_cells(path: FilePath, delimiter: str = ",") -> list[tuple[int, list[str
 def for_spreadsheets(cell: str) -> str:
     """Return a text as it is written to a table, so that a spreadsheet shows it and takes none for a formula.
 
-    An apostrophe stands before one that begins with ``=``, ``+``, ``-``, ``@``, a tabulator, a line end or an
-    apostrophe; numbers stay.
+    An apostrophe is inserted before a text that begins with ``=``, ``+``, ``-``, ``@``, a tabulator, a line end or an
+    apostrophe. Numbers are not changed.
     """
     if not cell.startswith(_FORMULAS):
         return cell

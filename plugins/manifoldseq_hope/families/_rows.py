@@ -76,7 +76,7 @@ def with_direction(X: Any, weight: Array | None) -> tuple[Any, Array | None]:
     if not good.any():
         raise ValueError("every row of X is all zeros: no row has a direction, pass others")
     warnings.warn(
-        f"row {zero[0]} of X is all zeros ({len(zero)} of {X.shape[0]} rows are): without a direction it is left out",
+        f"row {zero[0]} of X is all zeros ({len(zero)} of {X.shape[0]} rows are): it has no direction and is ignored",
         stacklevel=5,
     )
     if isinstance(X, np.memmap):

@@ -52,11 +52,11 @@ _ROWS = 10_000
 
 
 class ConvolutionalFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
-    """Learn units from patches of images without labels; an image becomes sums of their responses in a few cells.
+    """Learn units from image patches without labels, and describe images by sums of the responses in a few cells.
 
-    Every patch is normalized to mean zero and standard deviation one, and answered by every unit of the model with
-    ``eta = max(0, response - threshold)`` (39). The features of an image are the sums of eta over the patches of each
-    cell of a grid, raised to a power. A constant patch has no direction: all its features are zero.
+    Every patch is normalized to mean zero and standard deviation one. The response of every unit of the model to a
+    patch is ``eta = max(0, response - threshold)`` (39). The features of an image are the sums of eta over the patches
+    of each cell of a grid, raised to a power. A constant patch has no direction: all its features are zero.
 
     Parameters
     ----------
@@ -65,38 +65,41 @@ class ConvolutionalFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, B
         scikit-learn's ``KMeans`` or ``MiniBatchKMeans``. By default ``HOPE(400, n_latent="auto", kappa=40.0)``, with
         fewer units if there are fewer than ten patches for each.
     patch_size : int or (int, int), optional
-        Down and right; by default 6, or what the images have if that is less.
+        Height and width of a patch; by default 6, or the size of the images if it is smaller.
     stride : int or (int, int)
-        Pixels from one patch to the next.
+        The number of pixels between neighbouring patches.
     image_shape : (int, int) or (int, int, int), optional
-        Height, width and, if there are several, channels, where images are rows of pixels; by default square, or one
-        line if that is impossible, of one channel. A patch of several channels is normalized as a whole.
+        Height, width and, for several channels, their number, if images are rows of pixels. By default images are
+        square, or a single line if that is impossible, with one channel. A patch of several channels is normalized as a
+        whole.
     n_patches : int
-        Patches that the model is fitted to, drawn at random; constant ones are drawn again.
+        The number of patches for the fit of the model. They are drawn at random, and constant patches are drawn again.
     pooling : int or (int, int), optional
-        Cells down and right; by default 2, the quadrants of the paper, or 1 where there is only one patch. The first
-        cells have one patch more where there is a rest: 23 are 12 and 11.
+        The numbers of cells vertically and horizontally; by default 2 (the quadrants of the paper), or 1 if there is
+        only one patch. If the patches cannot be divided equally, the first cells have one patch more: 23 patches become
+        12 and 11.
     overlap : bool
-        Each patch counts in up to four cells, by weights that fall linearly, down and right, from one at the centre of
-        a cell to zero at the centres of the neighbouring cells: features change less when an image is shifted.
+        Each patch contributes to up to four cells. Its weights decrease linearly, vertically and horizontally, from one
+        at the centre of a cell to zero at the centres of the neighbouring cells. Features then change less if an image
+        is shifted.
     threshold : float, optional
-        epsilon of (39); by default the `quantile` of the responses to patches that the model is fitted to.
+        The threshold epsilon of (39), by default the `quantile` of the responses to the patches of the fit.
     quantile : float
         The threshold of a unit is this quantile of its responses to the patches of `fit`.
     power : float
-        Of the sums: 0.5 takes square roots, 1 leaves them.
+        The exponent of the sums: 0.5 takes square roots, 1 keeps the sums.
     keep_weights : bool
         Whether responses of mixtures contain ln pi_k, as (37) does.
     kmeans : {"triangle", "distance"}
-        Response of k-means: how much nearer the centre is than the mean centre, or the distance, as the paper prints
-        it, which grows for centres that are far.
+        The response of k-means: the mean distance of all centres minus the distance of the centre, or the distance, as
+        printed in the paper, which is larger for distant centres.
     drop_empty : bool
-        Leave out units that hold no patches (footnote 7): clusters that no drawn patch is nearest to, and components
-        with less than a thousandth of an equal weight.
+        Remove units without patches (footnote 7): clusters without a nearest patch, and components with a weight below
+        0.001 / K.
     prefit : bool
-        The model is fitted already; `fit` only finds the threshold.
+        The model is fitted already, and `fit` only computes the threshold.
     random_state : int, numpy.random.Generator, numpy.random.RandomState or None
-        Of the patches, and of a model without a random state of its own.
+        The random state of the patches, and of a model without its own random state.
 
     Attributes
     ----------
@@ -104,19 +107,19 @@ class ConvolutionalFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, B
         The fitted model.
     threshold_ : float
     units_ : ndarray of int
-        Which units of the model give features: K of them.
+        The K units of the model that yield features.
     image_shape_ : (int, int) or (int, int, int)
     n_features_in_ : int
         Pixels of an image, times channels.
 
     Notes
     -----
-    Images may be integers, float32 or, in twice the time, float64. They are read some at a time: arrays mapped to files
-    (``numpy.load(mmap_mode="r")``) are never in memory as a whole. With 6 x 6 patches, 28 x 28 images, M = 20 and
-    K = 400 the responses are matrix products of the projections, (patches x 21) (21 x 400).
+    Images may have an integer dtype, float32, or float64, which takes twice the time. They are read in parts:
+    memory-mapped arrays (``numpy.load(mmap_mode="r")``) are never in memory as a whole. With 6 x 6 patches, 28 x 28
+    images, M = 20 and K = 400 the responses are matrix products of the projections, (patches x 21) (21 x 400).
 
-    Features of a grid are an image of this grid with as many channels as units, so that a second layer is
-    another one with ``image_shape=(down, right, units)`` behind it, in a pipeline.
+    The features of a grid of cells are an image with one channel per unit. A second layer is another
+    `ConvolutionalFeatures` with ``image_shape=(down, right, units)`` after the first, in a pipeline.
 
     References
     ----------
@@ -181,14 +184,14 @@ class ConvolutionalFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, B
         checkpoint: ms.storage.Checkpoint | str | Path | None = None,
         resume: bool = False,
     ) -> Self:
-        """Fit the model to patches of images, and find the threshold.
+        """Fit the model to patches of images, and compute the threshold.
 
         Parameters
         ----------
         X : array-like of shape (N, H, W), (N, H, W, channels) or (N, pixels)
         y : ignored
         observers, checkpoint, resume
-            As in `manifoldseq.iterate`, for the model; those of scikit-learn have none.
+            As in `manifoldseq.iterate`, for the model; not available for models of scikit-learn.
 
         Raises
         ------
@@ -220,7 +223,7 @@ class ConvolutionalFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, B
         ----------
         X : array-like of shape (N, H, W), (N, H, W, channels) or (N, pixels)
         out : ndarray of shape (N, cells * K), optional
-            Where to put them, such as a `numpy.memmap`.
+            The array for the result, such as a `numpy.memmap`.
 
         Returns
         -------

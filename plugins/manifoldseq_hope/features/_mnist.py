@@ -56,7 +56,7 @@ def mnist(folder: Path | str | None = None) -> SequenceData:
     Parameters
     ----------
     folder : path-like, optional
-        As in `read_mnist`, which says what is raised.
+        As in `read_mnist`, with the same errors.
     """
     digits = read_mnist(folder)
     return _samples(digits.train, digits.train_labels, "mnist")
@@ -74,10 +74,11 @@ def read_mnist(folder: Path | str | None = None, *, verify: bool = True) -> Digi
     Parameters
     ----------
     folder : path-like, optional
-        With the four files; by default the one that the environment variable ``MANIFOLDSEQ_MNIST`` names, else the
-        files are fetched once (12 MB) with pooch.
+        The folder with the four files; by default the value of the environment variable ``MANIFOLDSEQ_MNIST``. Without
+        it, the files are downloaded once (12 MB) with pooch.
     verify : bool
-        Whether files must be those of the database, byte for byte; without, any idx files of these names are read.
+        Whether files must equal those of the database, byte for byte. If False, any idx files with these names are
+        read.
 
     Returns
     -------
@@ -88,9 +89,9 @@ def read_mnist(folder: Path | str | None = None, *, verify: bool = True) -> Digi
     ValueError
         If a file is missing, truncated, exchanged with another or not the one of the database; the message names it.
     ImportError
-        If the files are to be fetched and pooch is not installed.
+        If the files must be downloaded and pooch is not installed.
     OSError
-        If they cannot be fetched.
+        If the download fails.
     """
     place = Path(folder or os.environ.get("MANIFOLDSEQ_MNIST") or fetched())
     parts = []

@@ -35,46 +35,46 @@ _MODELS = (HOPE, PCAMovMF, VonMisesFisherMixture, SphericalKMeans)
 
 
 class VectorFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
-    """Turn rows into features for a linear classifier: chord lengths to the directions of a mixture, without labels.
+    """Features of rows for a linear classifier: chord lengths to the directions of a mixture, without labels.
 
-    Rows less their mean get one more column, the same for all, and are brought to unit length: z. With the K unit
-    directions m_k that a von Mises-Fisher mixture has learnt, ``d_k = |z - m_k| = sqrt(2 - 2 z'm_k)``, and the features
-    are ``max(0, mean_j d_j - d_k)``: those directions count that are nearer than the mean, as in the "triangle"
+    The mean of the rows is subtracted, a constant column is appended, and rows are scaled to unit length, z. A von
+    Mises-Fisher mixture learns K unit directions m_k. With ``d_k = |z - m_k| = sqrt(2 - 2 z'm_k)`` the features are
+    ``max(0, mean_j d_j - d_k)``: only directions that are nearer than the mean contribute, as in the "triangle"
     features of k-means.
 
     Parameters
     ----------
     n_components : int or "auto"
-        K; ``"auto"`` is 200, or a third of the rows if that is less. Of a single one all features are zero.
+        The number K. ``"auto"`` is 200, or a third of the number of rows if it is smaller. With a single component all
+        features are zero.
     center : bool
-        Subtract the mean of the training rows first. Leave it out where zero has a meaning.
+        Subtract the mean of the training rows first. Set it to False if zero has a meaning.
     lift : float
-        The value of the further column, in units of the root mean square length of the rows. With it directions tell
-        how long a row is: those of long rows are far from it. 0 leaves it out: rows that are compared by their cosines,
-        such as embeddings.
+        The value of the additional column, in units of the root mean square length of the rows. With this column,
+        directions depend on the length of a row. 0 omits it, for rows that are compared by cosines, such as embeddings.
     model : estimator, optional
-        What learns the directions, of the D + 1 columns: `VonMisesFisherMixture`, `PCAMovMF`, `HOPE` with von
-        Mises-Fisher components, or `SphericalKMeans`, with its own number of them. By default
-        ``VonMisesFisherMixture(n_components, kappa="shared")``, whose concentration EM finds: a fixed one that is too
-        low for the data makes components alike.
+        The model that learns the directions of the D + 1 columns: `VonMisesFisherMixture`, `PCAMovMF`, `HOPE` with von
+        Mises-Fisher components, or `SphericalKMeans`, with its own number of components. By default
+        ``VonMisesFisherMixture(n_components, kappa="shared")``, whose concentration is estimated by EM: a fixed
+        concentration that is too low for the data makes components coincide.
     random_state : int, numpy.random.Generator, numpy.random.RandomState or None
-        Of a model without a random state of its own.
+        The random state of a model without its own random state.
 
     Attributes
     ----------
     model_ : estimator
-        The fitted model; its concentrations do not enter the features, but they decide which directions are found.
+        The fitted model. Its concentrations do not enter the features, but they influence the directions.
     mean_ : ndarray of shape (D,)
         Zeros without `center`.
     lift_ : float
-        The value of the further column; 0 where there is none.
+        The value of the additional column; 0 without it.
     n_features_in_ : int
 
     Notes
     -----
-    Columns are not scaled: standardize those whose units are arbitrary. Without a lift a row that equals the mean, to
-    rounding, has no direction, and features of zero. `HOPE.transform` and its like give another kind of features, the
-    pruned log-likelihoods (39).
+    Columns are not scaled: standardize columns with arbitrary units. Without a lift, a row that equals the mean up to
+    rounding has no direction, and its features are zero. `HOPE.transform` returns other features, the pruned
+    log-likelihoods (39).
 
     References
     ----------

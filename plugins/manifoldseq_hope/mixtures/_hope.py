@@ -225,7 +225,8 @@ class HOPE(ProjectedMixture):
         Raises
         ------
         ValueError
-            As `fit` does, and where sizes, family, `prepare` or `normalize_z` are not those of the first batch.
+            For the reasons of `fit`, and if sizes, family, `prepare` or `normalize_z` differ from those of the first
+            batch.
         """
         first = "batches_" not in self.__dict__
         rows, weight = self._checked_fit(X, sample_weight, reset=first)

@@ -31,22 +31,23 @@ Point = tuple[Any, ...]
 
 @dataclass(frozen=True)
 class HopeModel:
-    """Settings of a likelihood, and what is known of the rows before a sweep.
+    """Settings of a likelihood, and quantities of the rows that do not depend on the parameters.
 
     Attributes
     ----------
     rows : Rows
-        How the projection is written.
+        The parametrization of the projection.
     kind : Model
-        Of which kind points are.
+        A model that determines the kind of the points.
     data : Data
-        Second moment and number of the rows, their weights; without the rows.
+        Second moment, number and weights of the rows, without the rows themselves.
     dtype : dtype
-        Of the products.
+        The dtype of the matrix products.
     slope : bool
-        Whether the derivative by U is summed.
+        Whether the derivative with respect to U is summed.
     scaling : Scaling or None
-        What is done to rows as they are read: those of memory maps; None where it was done.
+        The preparation of rows of memory maps, which is applied when they are read. None if the rows are prepared
+        already.
     """
 
     rows: Rows
@@ -84,7 +85,7 @@ def movmf(
     beta: float = 1.0,
     learn_projection: bool = True,
 ) -> ms.Prepared:
-    """Prepare the likeliest projection and mixture of von Mises-Fisher distributions, otherwise as `HOPE`.
+    """Prepare the maximum-likelihood problem of a projection and a von Mises-Fisher mixture, with parameters of `HOPE`.
 
     Parameters
     ----------
@@ -93,11 +94,12 @@ def movmf(
     n_latent : int or "auto"
         M.
     noise_gradient : {"full", "simplified"}
-        The full gradient (21), (22), or the one that uses U U' = I (footnote 3).
+        The full gradient (21), (22), or the simplified gradient for U U' = I (footnote 3).
     rows : {"orthonormal", "scaled", "free"}
-        Orthonormal rows of U; orthogonal rows at least of length one (53), (54); any rows, with the penalty (15).
+        Constraints on the rows of U: orthonormal; orthogonal with a length of at least one (53), (54); or none, with
+        the penalty (15).
     jacobian : {"density", "printed"}
-        Sign of the term N/2 ln det U U': that of the change of variables, or as printed (44), (51).
+        Sign of the term N/2 ln det U U': the sign of the change of variables, or the printed sign (44), (51).
     beta : float
         Factor of the penalty (15), for free rows.
     learn_projection : bool
@@ -126,7 +128,7 @@ def gmm(
     beta: float = 1.0,
     learn_projection: bool = True,
 ) -> ms.Prepared:
-    """Prepare the likeliest projection and Gaussian mixture, otherwise as `movmf`.
+    """Prepare the maximum-likelihood problem of a projection and a Gaussian mixture, with parameters of `movmf`.
 
     Parameters
     ----------
@@ -153,7 +155,7 @@ def of_family(
     normalize_z: bool = False,
     learn_projection: bool = True,
 ) -> ms.Prepared:
-    """Prepare the likeliest projection and mixture of a `Family` of one's own, otherwise as `movmf`.
+    """Prepare the maximum-likelihood problem of a projection and a mixture of a user-defined `Family`, as `movmf`.
 
     Parameters
     ----------
@@ -238,7 +240,7 @@ def _with_blocks(model: HopeModel) -> ms.Prepared:
 
 
 def example(rng: np.random.Generator) -> Array:
-    """Return 150 unit rows of five columns about three directions, to check the models on."""
+    """Return 150 unit rows of five columns around three directions, as example data."""
     X = np.repeat(rng.standard_normal((3, 5)), 50, axis=0) + 0.4 * rng.standard_normal((150, 5))
     return X / np.linalg.norm(X, axis=1, keepdims=True)
 
@@ -339,7 +341,7 @@ def _like(parameters: Any, shapes: Any) -> tuple[Any, ...]:
 
 
 def em(model: HopeModel, point: Point, found: Statistics) -> Point:
-    """Return the likeliest mixture for these sums, behind the same projection: the M-step."""
+    """Return the maximum-likelihood mixture for these sums with the same projection: the M-step."""
     size, kind = model.rows.size, model.kind
     weights = found.counts / found.counts.sum()
     if not weights.min() >= np.finfo(float).tiny:  # the simplex is open
@@ -367,7 +369,7 @@ def polar(model: HopeModel, point: Point, found: Statistics, damping: float) -> 
 
 
 def update_factors(model: HopeModel) -> dict[str, tuple[str, ...]]:
-    """Return the updates that exist: the polar step is for orthonormal rows, not for those of appendix A."""
+    """Return the updates of the model: the polar step requires orthonormal rows and is not available for appendix A."""
     mixture = ("weights", *model.kind.family.names)
     return {"polar": (), "em": mixture} if model.rows.kind == "orthonormal" else {"em": mixture}
 

@@ -36,17 +36,18 @@ def residual_energy(U: Array, S: Array) -> float:
 
 @dataclass(frozen=True)
 class Noise:
-    """How the variance of the residual is found, and L2 with it.
+    """The estimate of the variance of the residual, and the term L2.
 
     Attributes
     ----------
     kind : float, "closed" or "bounded"
-        A fixed variance, the closed form (23), or (23) up to the least variance of z. With (23) alone the likeliest
-        projection may be a minor subspace; the bound excludes that, as the model of probabilistic PCA does.
+        A fixed variance, the closed form (23), or (23) limited to the smallest variance of z. With (23) alone, the
+        projection of maximum likelihood may be a minor subspace; the limit excludes this, as in probabilistic PCA.
     floor : float
-        The variance is at least this.
+        The lower bound of the variance.
     gradient : {"full", "simplified"}
-        ``"full"`` is (21), (22); ``"simplified"`` uses U U' = I in both (footnote 3): the same on the constraint only.
+        ``"full"`` is (21), (22); ``"simplified"`` uses U U' = I in both (footnote 3): both agree only if the constraint
+        holds.
     """
 
     kind: Any = "closed"
@@ -75,7 +76,7 @@ class Noise:
     ) -> tuple[float, Array]:
         """Return L2 (21) and its derivative by U (22), (M, D), the variance following U.
 
-        Of a batch, `whole` is the second moment and the number of all rows, from which the variance is.
+        For a batch, `whole` is the second moment and the number of all rows, which determine the variance.
         """
         M, D = U.shape
         if M == D:

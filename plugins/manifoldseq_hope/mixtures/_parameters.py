@@ -17,13 +17,13 @@ class Model:
     Attributes
     ----------
     U : ndarray of shape (M, D)
-        (0, D) where nothing is projected: M is D.
+        The projection; its shape is (0, D) for models without a projection, where M is D.
     weights : ndarray of shape (K,)
     parameters : tuple
         Of the family, with a leading axis of length K.
     family : Family
     normalize_z : bool
-        Whether z is brought to unit length (30).
+        Whether z is scaled to unit length (30).
     """
 
     U: Array
@@ -55,7 +55,7 @@ class Model:
 
 @dataclass(frozen=True)
 class Data:
-    """Rows with what their likelihood needs besides a sweep.
+    """Rows and quantities that their likelihood needs in addition to sums over the rows.
 
     Attributes
     ----------
@@ -64,9 +64,9 @@ class Data:
     S : ndarray of shape (D, D) or Gram, or None
         X' X, weighted.
     n : float
-        Sum of the weights.
+        The sum of the weights.
     whole : (ndarray, float) or None
-        Of a batch: S and n of all rows.
+        For a batch: S and n of all rows.
     checked : bool
         Whether directions were checked.
     """
@@ -91,7 +91,7 @@ class Data:
 
 @dataclass(frozen=True)
 class Statistics(Sums):
-    """What a sweep over rows sums up; sums are in float64.
+    """The sums over rows in the E-step, in float64.
 
     Attributes
     ----------

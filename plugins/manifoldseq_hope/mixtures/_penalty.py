@@ -10,7 +10,7 @@ from ..families._family import Array
 def correlations(U: Array) -> Array:
     """Return the absolute cosines of the angles between the rows, g_ij (17): (M, D) -> (M, M).
 
-    Rows of zeros, which have no direction, raise `ValueError`.
+    Rows of zeros have no direction and raise `ValueError`.
 
     Examples
     --------

@@ -94,7 +94,7 @@ class ProjectedMixture(  # pyright: ignore[reportIncompatibleMethodOverride]  # 
 
     @property
     def used_parameters_(self) -> dict[str, int]:
-        """What ``n_latent="auto"`` and ``n_components="auto"`` were."""
+        """The values that were chosen for ``n_latent="auto"`` and ``n_components="auto"``."""
         auto = hasattr(self, "weights_") and getattr(self, "n_latent", None) is not None
         found = {"n_latent": len(self.components_)} if auto else {}
         if hasattr(self, "weights_") and isinstance(self.n_components, str):
@@ -117,8 +117,8 @@ class ProjectedMixture(  # pyright: ignore[reportIncompatibleMethodOverride]  # 
         Parameters
         ----------
         X : array-like of shape (N, D)
-            float32 is multiplied in float32; sums are in float64 always. `VonMisesFisherMixture` and `PCAMovMF` take
-            sparse matrices too, which stay sparse.
+            The rows. Products of float32 rows are computed in float32, and sums always in float64.
+            `VonMisesFisherMixture` and `PCAMovMF` also accept sparse matrices, which stay sparse.
         y : ignored
         sample_weight : array-like of shape (N,), optional
             A row of weight two counts as two rows.
@@ -128,15 +128,16 @@ class ProjectedMixture(  # pyright: ignore[reportIncompatibleMethodOverride]  # 
         Raises
         ------
         ValueError
-            For an invalid parameter, NaN, a row of zeros where directions are asked for, or fewer rows than components.
+            If a parameter is invalid, if rows contain NaN, if a row is zero and directions are modelled, or if there
+            are fewer rows than components.
 
         Warns
         -----
         UserWarning
-            If the likelihood did not stay finite; `status_` is then NON_FINITE. If a fixed ``kappa`` is so low that all
-            components have come to point the same way.
+            If the likelihood is not finite (`status_` is then NON_FINITE), or if a fixed ``kappa`` is so low that all
+            components have the same direction.
         ConvergenceWarning
-            If there are fewer different rows, or directions, behind the projection than components.
+            If there are fewer different projected rows or directions than components.
         """
         if self._chooses_components and isinstance(self.n_components, str):
             return self._fit_by_bic(X, sample_weight, observers, checkpoint, resume)
@@ -256,12 +257,12 @@ class ProjectedMixture(  # pyright: ignore[reportIncompatibleMethodOverride]  # 
         return self
 
     def project(self, X: Any) -> Array:
-        """Return the projections z = U x (3) of rows, (N, M), not brought to unit length."""
+        """Return the projections z = U x (3) of rows, (N, M), without scaling to unit length."""
         rows, U = _in_memory(self._checked(X)), self._projection
         return rows @ U.T.astype(rows.dtype, copy=False) if len(U) else rows
 
     def residual_energy(self, X: Any) -> Array:
-        """Return the energy of what the projection leaves of each row, |x|^2 - |U x|^2 (20), (N,), in float64."""
+        """Return the energy of each row orthogonal to the projection, |x|^2 - |U x|^2 (20), (N,), in float64."""
         rows, U = _in_memory(self._checked(X)).astype(np.float64), self._projection
         if not len(U):
             return np.zeros(rows.shape[0])
@@ -281,7 +282,8 @@ class ProjectedMixture(  # pyright: ignore[reportIncompatibleMethodOverride]  # 
     def transform(self, X: Any) -> Array:
         """Return the pruned features eta = max(0, phi - threshold) (39) of each row, (N, K).
 
-        A row of zeros, which has no direction and no likelihood, has those of z = 0; so it is for `predict`.
+        A row of zeros, which has no direction and no likelihood, has the features of z = 0. `predict` treats it in the
+        same way.
         """
         rows = self._checked(X)
         found = self._expectation(rows).phi(rows)
@@ -304,14 +306,14 @@ class ProjectedMixture(  # pyright: ignore[reportIncompatibleMethodOverride]  # 
     def score_samples(self, X: Any) -> Array:
         """Return ln p(x) = ln p(z) + ln p(n) (6) of each row, (N,), in float64.
 
-        It is a density of rows and compares between models of any M: where z is brought to unit length, p(z) is the
-        density of its direction times a gamma law of its length, so that for a model fitted to c X it is less by
-        ``D ln c``. Where rows themselves are (``prepare="unit"``, `PCAMovMF`, `VonMisesFisherMixture`), it is a density
-        on the unit sphere of R^D, with a beta law of |z|^2 (of Gaussians one of R^D, at rows that lie on that sphere).
-        Von Mises-Fisher components of z as it is (``normalize_z=False``) are those of its direction given its length,
-        kappa_k |z| being their concentrations; how they are fitted depends on the unit of the rows. The laws
-        (`radius_`) are fitted after the model: what `fit` maximizes, and `log_likelihood_` is, is the likelihood (11),
-        (30). Rows of zeros raise ValueError where directions are modelled.
+        It is a density of rows, so that models with different M can be compared. If z is scaled to unit length, p(z) is
+        the density of its direction times a gamma distribution of its length; for a model fitted to c X it is smaller
+        by ``D ln c``. If the rows are scaled to unit length (``prepare="unit"``, `PCAMovMF`, `VonMisesFisherMixture`),
+        it is a density on the unit sphere of R^D, with a beta distribution of |z|^2 (for Gaussians, a density of R^D at
+        rows on that sphere). Without scaling of z (``normalize_z=False``), von Mises-Fisher components describe its
+        direction given its length, with concentrations kappa_k |z|; the fit then depends on the unit of the rows. The
+        distributions of lengths (`radius_`) are fitted after the model: `fit` maximizes the likelihood (11), (30),
+        which is `log_likelihood_`. Rows of zeros raise ValueError where directions are modelled.
 
         Warns
         -----
@@ -380,12 +382,13 @@ class ProjectedMixture(  # pyright: ignore[reportIncompatibleMethodOverride]  # 
         Parameters
         ----------
         eta : array-like or sparse matrix of shape (N, K)
-            Features (39); what is zero says only that a component is far, and is left out.
+            Features (39). Zero features show only that a component is far, and are ignored.
 
         Returns
         -------
         ndarray of shape (N, M)
-            Least squares by Gauss and Newton; of least norm where fewer components are near than z has dimensions.
+            The least-squares solution by the Gauss–Newton method; the solution of minimum norm if fewer components are
+            near than z has dimensions.
         """
         check_is_fitted(self, "weights_")
         eta = check_real(eta, "eta")
@@ -407,7 +410,7 @@ class ProjectedMixture(  # pyright: ignore[reportIncompatibleMethodOverride]  # 
         Returns
         -------
         ndarray of shape (n_samples, D), ndarray of int of shape (n_samples,)
-            Rows, and the components that they are from.
+            The rows, and their components.
         """
         check_is_fitted(self, "weights_")
         check_whole("n_samples", n_samples)
@@ -438,13 +441,13 @@ class ProjectedMixture(  # pyright: ignore[reportIncompatibleMethodOverride]  # 
         Returns
         -------
         Dense
-            Of the two matrices U and mu; ``merged()`` has one. What is above zero of it is `transform`, for rows as the
-            model sees them: of unit length with ``prepare="unit"``.
+            A layer with the two matrices U and mu; ``merged()`` combines them into one matrix. The rectified output
+            equals `transform` for prepared rows: rows of unit length with ``prepare="unit"``.
 
         Raises
         ------
         ValueError
-            If components are not von Mises-Fisher distributions, z is brought to unit length, or rows are centred.
+            If components are not von Mises-Fisher distributions, if z is scaled to unit length, or if rows are centred.
 
         References
         ----------
@@ -462,7 +465,7 @@ class ProjectedMixture(  # pyright: ignore[reportIncompatibleMethodOverride]  # 
         Returns
         -------
         centres : ndarray of shape (K, M)
-            Of z = U (x - mean).
+            Centres in the coordinates z = U (x - mean).
         scales : ndarray of shape (K, M)
             Variances.
         heights : ndarray of shape (K,)

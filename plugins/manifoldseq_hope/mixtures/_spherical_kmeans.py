@@ -39,26 +39,26 @@ class SphericalKMeans(ClassNamePrefixFeaturesOutMixin, ClusterMixin, Transformer
     n_clusters : int
         K.
     threshold : float
-        epsilon of the features ``max(0, cosine - epsilon)``.
+        The threshold epsilon of the features ``max(0, cosine - epsilon)``.
     n_init : int
-        Number of starts at spherical k-means++ seeds; the best is kept.
+        The number of starts from spherical k-means++ seeds. The best result is kept.
     max_iter : int
     tol : float
         A start ends when the mean cosine changes by at most this.
     random_state : int, numpy.random.Generator, numpy.random.RandomState or None
     n_jobs, verbose
-        Threads of the starts, and what is logged of them: see `manifoldseq.estimators.fit_starts`.
+        The number of threads for the starts, and the amount of logging: see `manifoldseq.estimators.fit_starts`.
 
     Attributes
     ----------
     cluster_centers_ : ndarray of shape (K, D)
-        Of unit length.
+        The centres, which have unit length.
     labels_ : ndarray of shape (N,)
     inertia_ : float
-        Sum over the rows of one less the cosine to their centre.
+        The sum of 1 - cosine over the rows, with the cosine to the nearest centre.
     n_iter_ : int
     history_ : dict of str to ndarray
-        ``fun`` is the mean of one less the cosine.
+        Columns of equal length; ``fun`` is the mean of 1 - cosine.
     status_ : manifoldseq.Status
     n_features_in_ : int
 

@@ -26,32 +26,34 @@ class VonMisesFisherMixture(ProjectedMixture):
     Parameters
     ----------
     n_components : int or "auto"
-        K; ``"auto"`` is the number of least `bic`, found by doubling and then between the neighbours.
+        The number K of components. ``"auto"`` minimizes `bic`: K is doubled first, and then searched between the
+        neighbours of the best value.
     kappa : None, "shared" or float
-        Concentrations: one each, one for all, or this one, fixed; one below that of all rows together may make the
-        components coincide.
+        The concentrations: None estimates one value per component, ``"shared"`` estimates one value for all components,
+        and a number is fixed. If a fixed value is below the concentration of all rows together, components may
+        coincide.
     largest_kappa : float
-        Concentrations are capped here.
+        The upper bound of the concentrations.
     bessel : {"exact", "paper"}
-        The Bessel function, or the leading term (68).
+        The exact Bessel function, or the leading term (68) of the paper.
     threshold : float, optional
-        epsilon of the features (39); by default the `quantile` of phi (37) over the training rows.
+        The threshold epsilon of the features (39), by default the `quantile` of phi (37) over the training rows.
     quantile : float
-        The share of the responses that are below the threshold.
+        The fraction of the responses below the threshold.
     solver : str
         ``"em"``, full-batch EM, which never lowers the likelihood, ``"online-em"``, mini-batch EM with running
         statistics, or the name of another solver of `manifoldseq.minimize`, such as ``"lbfgs"``.
     batch_size : int
-        Rows of a mini-batch.
+        The number of rows of a mini-batch.
     n_init : int
-        Number of starts, each at spherical k-means++ seeds; the best by the likelihood is kept.
+        The number of starts from spherical k-means++ seeds. The result with the highest likelihood is kept.
     max_iter : int
-        Passes over the rows.
+        The largest number of passes over the rows.
     tol : float
         A start ends when the mean log-likelihood of a row, l, changes by at most ``tol * max(1, |l|)``.
     random_state : int, numpy.random.Generator, numpy.random.RandomState or None
     init : str
-        Initializer of the model: ``"seeds"``, spherical k-means++, or one that is registered for it.
+        An initializer of the model: ``"seeds"`` (spherical k-means++) or a registered initializer.
     model : str
         Name of the registered model whose cost is minimized.
     n_jobs, verbose
@@ -60,9 +62,9 @@ class VonMisesFisherMixture(ProjectedMixture):
     Attributes
     ----------
     components_ : ndarray of shape (D, D)
-        The identity: nothing is projected. It is made when it is asked for.
+        The identity, because rows are not projected. It is computed on access.
     bic_curve_ : ndarray of shape (n, 2)
-        With ``n_components="auto"``: the numbers that were tried, and `bic` of the training rows up to a constant.
+        With ``n_components="auto"``: the compared numbers, and `bic` of the training rows up to a constant.
     weights_, parameters_, concentrations_, directions_, threshold_
         As of `HOPE`.
     objective_, log_likelihood_, n_iter_, history_, status_
@@ -134,7 +136,7 @@ class VonMisesFisherMixture(ProjectedMixture):
 
     @property
     def components_(self) -> NDArray[np.float64]:
-        """The identity, (D, D): nothing is projected."""
+        """The identity, (D, D), because rows are not projected."""
         D = self.n_features_in_
         if 8 * D * D > ms.storage.available_memory() // 2:
             raise _TooLarge(
@@ -152,18 +154,20 @@ class VonMisesFisherMixture(ProjectedMixture):
 
 
 class PCAMovMF(ProjectedMixture):
-    """Principal axes first, then a mixture of von Mises-Fisher distributions of the projections: no joint learning.
+    """Principal axes, then a mixture of von Mises-Fisher distributions of the projections, without joint learning.
 
-    The baseline PCA-movMF of the paper. The axes are those of the second moment of unit rows, which is not centred.
+    This is the baseline PCA-movMF of the paper. The axes are eigenvectors of the second moment of unit rows, which are
+    not centred.
 
     Parameters
     ----------
     n_components : int or "auto"
-        K, as in `VonMisesFisherMixture`.
+        The number K of components, as in `VonMisesFisherMixture`.
     n_latent : int or "auto"
-        M; ``"auto"`` is half of the columns, or one less than the rows if that is less; of sparse rows at most 100.
+        The number M of axes. ``"auto"`` is half of the number of columns, or the number of rows minus 1 if this number
+        is smaller, and at most 100 for sparse rows.
     noise_variance : float, "closed" or "bounded"
-        sigma^2 of the residual, as in `HOPE`: it changes nothing but the likelihood.
+        The variance sigma^2 of the residual, as in `HOPE`. It affects only the likelihood.
     kappa, largest_kappa, bessel, threshold, quantile, solver, batch_size, n_init, max_iter, tol
         As in `VonMisesFisherMixture`.
     random_state : int, numpy.random.Generator, numpy.random.RandomState or None

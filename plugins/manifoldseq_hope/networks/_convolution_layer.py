@@ -11,32 +11,33 @@ from ._torch import check_input, load_torch, module_base
 
 
 class HOPEConvolution(module_base()):  # pyright: ignore[reportUntypedBaseClass]
-    """A fitted `ConvolutionalFeatures` as a module of torch: patches, projection, rectified units, cells.
+    """A fitted `ConvolutionalFeatures` as a torch module: patches, projection, rectified units, cells.
 
-    It starts from what was learnt without labels. Put a classifier behind it and train both: the gradient goes through
-    the power of the sums, the cells, the units and the orthonormal projection, and to the images, so that layers may
-    stand before it too. `manifoldseq.torch.RiemannianSGD` or `RiemannianAdam` keeps the projection orthonormal.
+    It starts from the parameters that were learned without labels. Append a classifier and train both: gradients are
+    propagated through the power of the sums, the cells, the units and the orthonormal projection to the images, so that
+    layers before it can be trained too. `manifoldseq.torch.RiemannianSGD` or `RiemannianAdam` keeps the projection
+    orthonormal.
 
     Parameters
     ----------
     features : ConvolutionalFeatures
-        Fitted, with units that answer directions: `HOPE` with ``family="movmf"``, `PCAMovMF`, `VonMisesFisherMixture`
-        or `SphericalKMeans`.
+        Fitted features whose units respond to directions: `HOPE` with ``family="movmf"``, `PCAMovMF`,
+        `VonMisesFisherMixture` or `SphericalKMeans`.
 
     Attributes
     ----------
     U : manifoldseq.torch.OrthonormalParameter of shape (M, D)
-        The projection; the identity where the model has none. Columns are those of `torch.nn.functional.unfold`:
+        The projection, or the identity if the model has none. Columns are those of `torch.nn.functional.unfold`:
         channel by channel.
     weight : torch.nn.Parameter of shape (K, M)
         Concentrations times directions.
     bias : torch.nn.Parameter of shape (K,)
-        What is added to a response, less the threshold.
+        The bias of the responses minus the threshold.
 
     Raises
     ------
     ValueError
-        For other units.
+        If the units are of another kind.
     sklearn.exceptions.NotFittedError
         If the features are not fitted.
     ImportError
@@ -44,11 +45,11 @@ class HOPEConvolution(module_base()):  # pyright: ignore[reportUntypedBaseClass]
 
     Notes
     -----
-    In float32; ``double()`` makes it float64. At a sum of zero the derivative of its square root is taken to be zero:
-    the units behind it are not active. Above zero it is as large as it is: keep learning rates small. The
+    The module uses float32; ``double()`` converts it to float64. The derivative of the square root of a sum of zero is
+    set to zero, because its units are not active. Derivatives near zero can be large: use small learning rates. The
     features are those of `transform`, cell by cell; ``eta.unflatten(1, (down, right, K)).movedim(3, 1)`` is an image
-    for a further layer. Patches of an image are all in memory: 76 kB for 28 x 28 pixels and 6 x 6 patches, and
-    as much again for each 36 units.
+    for a further layer. All patches of an image are in memory: 76 kB for 28 x 28 pixels and 6 x 6 patches, and the same
+    amount for every 36 units.
 
     References
     ----------
@@ -111,7 +112,7 @@ class HOPEConvolution(module_base()):  # pyright: ignore[reportUntypedBaseClass]
         Parameters
         ----------
         images : torch.Tensor of shape (N, H, W), (N, H W) or (N, channels, H, W)
-            Of the dtype of the layer; of any under `torch.autocast`.
+            Images in the dtype of the layer, or in any dtype under `torch.autocast`.
         """
         torch = load_torch()
         check_input("images", images, self.weight)

@@ -14,27 +14,27 @@ from ._torch import check_input, load_torch, module_base
 class HOPELayer(module_base()):  # pyright: ignore[reportUntypedBaseClass]
     """A layer ``eta = max(0, (x U') mu' + b)`` of two matrices, the first a projection (Figure 1 (a)).
 
-    Learnt in two parts, used as one: `merged` gives the ordinary layer with weights ``w_k = U' mu_k`` (Figure 1 (b)).
-    z is not brought to unit length (footnote 4). Train U by `manifoldseq.torch.RiemannianSGD`, or with `penalty` added
-    to the loss.
+    The two matrices are learned separately, and `merged` combines them into an ordinary layer with weights ``w_k = U'
+    mu_k`` (Figure 1 (b)). z is not scaled to unit length (footnote 4). Train U by `manifoldseq.torch.RiemannianSGD`, or
+    add `penalty` to the loss.
 
     Parameters
     ----------
     n_features : int
         D.
     n_latent : int
-        M, at most D: the rows of U.
+        The number M of rows of U, at most D.
     n_units : int
         K, the units.
     gamma : float
-        Scale of the initial weights (41). U is the orthonormal factor of a matrix drawn so; the bias is zero.
+        Scale of the initial weights (41). U is the orthonormal factor of such a random matrix, and the bias is zero.
     orthonormal : bool
-        False leaves U as drawn by (41).
+        If False, U is drawn by (41) without orthonormalization.
 
     Attributes
     ----------
     U : manifoldseq.torch.OrthonormalParameter of shape (M, D)
-        A plain `torch.nn.Parameter` without `orthonormal`, and by `from_dense`.
+        It is a plain `torch.nn.Parameter` if not `orthonormal`, or after `from_dense`.
     mu : torch.nn.Parameter of shape (K, M)
     bias : torch.nn.Parameter of shape (K,)
 
@@ -92,9 +92,10 @@ class HOPELayer(module_base()):  # pyright: ignore[reportUntypedBaseClass]
         ----------
         W : torch.nn.Linear, or array-like of shape (K, D)
         b : array-like of shape (K,), optional
-            The bias; that of the layer, or zero, by default.
+            The bias; by default the bias of the layer, or zero.
         n_latent : int, optional
-            M; by default the rank of W. With M of at least the rank the layer is the same, else the nearest of rank M.
+            The number M; by default the rank of W. If M is at least the rank, the layer computes the same function;
+            otherwise it is the nearest layer of rank M.
 
         Returns
         -------
@@ -153,7 +154,7 @@ class HOPELayer(module_base()):  # pyright: ignore[reportUntypedBaseClass]
         return made
 
     def penalty(self) -> Any:
-        """Return D(U) (15) as a tensor; its derivative by autograd is (18)."""
+        """Return D(U) (15) as a tensor. Autograd computes its derivative (18)."""
         torch = load_torch()
         # (15): the sum over i < j of |u_i' u_j| / (|u_i| |u_j|)
         unit = self.U / self.U.norm(dim=1, keepdim=True)

@@ -39,39 +39,40 @@ _LARGEST = 1e15
 
 
 class HOPENetworkClassifier(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClassifierMixin, BaseEstimator):
-    """Classify rows by a network of rectified layers that are each learnt as a projection and units behind it.
+    """Classify rows by a network of rectified layers, each learned as an orthonormal projection followed by units.
 
-    A layer is ``eta = max(0, (x U') mu' + b)`` with orthonormal rows of U; on top is a softmax layer. All is trained at
-    once by back-propagation and momentum; afterwards every layer can be merged to an ordinary one.
+    A layer is ``eta = max(0, (x U') mu' + b)`` with orthonormal rows of U, and the last layer is a softmax layer. All
+    layers are trained together by back-propagation with momentum. After training, every layer can be merged into an
+    ordinary layer.
 
     Parameters
     ----------
     layers : sequence of (M, K) or K
-        ``(M, K)`` is a HOPE layer of M projections and K units, K alone an ordinary layer; ``(None, K)`` takes the
-        smaller of inputs and units for M. ``[(400, 1200), (400, 1200)]`` stacks two (Figure 3 (b)), ``[(400, 1200),
-        1200]`` puts a network on one (Figure 3 (a)), ``[1000]`` is the plain baseline.
+        ``(M, K)`` is a HOPE layer with M projections and K units, and a number K is an ordinary layer. ``(None, K)``
+        uses the smaller of the numbers of inputs and units for M. ``[(400, 1200), (400, 1200)]`` stacks two (Figure 3
+        (b)), ``[(400, 1200), 1200]`` puts a network on one (Figure 3 (a)), ``[1000]`` is the plain baseline.
     orthogonality : {"polar", "qr", "penalty", None}
-        ``"polar"``, ``"qr"``: every step moves along orthonormal rows, see `manifoldseq.torch`. ``"penalty"``:
-        the gradient (18) of the paper's penalty, times `beta`, is added, rows are orthonormal only about. None: a
+        ``"polar"``, ``"qr"``: every step keeps rows orthonormal, see `manifoldseq.torch`. ``"penalty"``: the gradient
+        (18) of the penalty of the paper, times `beta`, is added, and rows are only approximately orthonormal. None: a
         linear bottleneck.
     beta : float
         Weight of the penalty.
     criterion : {"softmax", "eta"} or callable
-        Cross-entropy of a softmax layer on the features; ``"eta"`` is (40) as printed, cross-entropy of the features of
-        the last layer themselves, which must have as many units as there are classes. A callable takes the scores
+        ``"softmax"`` is the cross-entropy of a softmax layer on the features. ``"eta"`` is (40) as printed, the
+        cross-entropy of the features of the last layer, which must have one unit per class. A callable takes the scores
         (N, classes) and the numbers of the classes (N,) as tensors and returns the loss, a tensor of one number.
     init : {"uniform", "pca"}
-        Of the projections: (41), made orthonormal if `orthogonality` is ``"polar"`` or ``"qr"``, or leading principal
-        directions of the inputs of the layer.
+        The initial projections: (41), orthonormalized if `orthogonality` is ``"polar"`` or ``"qr"``, or the leading
+        principal directions of the inputs of the layer.
     gamma : float
         Scale of the initial weights (41).
     learning_rate : float, Schedule or ReduceOnPlateau
-        A number is the rate of the first epoch, which decays by `decay` per epoch (42); `ReduceOnPlateau` follows the
-        error on the validation rows that `fit` then needs.
+        A number is the rate of the first epoch, which decays by `decay` per epoch (42); `ReduceOnPlateau` depends on
+        the error on validation rows, which `fit` then requires.
     decay : float
         Weight decay of all layers.
     momentum : (float, float) or float
-        First and last (43).
+        First and last momentum (43).
     momentum_epochs : int, optional
         T of (43); by default `max_iter`.
     batch_size : int
@@ -79,12 +80,13 @@ class HOPENetworkClassifier(ClassNamePrefixFeaturesOutMixin, TransformerMixin, C
     max_iter : int
         Epochs.
     weight_decay : float
-        Of all weights but orthonormal or penalized projections and biases.
+        Weight decay of all weights except biases and orthonormal or penalized projections.
     dropout : (float, float)
-        Share of inputs, and of units of every hidden layer, that is left out of each step.
+        Dropout rates of the inputs and of the units of every hidden layer.
     random_state : int, numpy.random.Generator, numpy.random.RandomState or None
     n_jobs : int or None
-        Threads of torch while it trains, -1 for one per core; None leaves their number. It may change the last bits.
+        The number of torch threads during training, -1 for one per core; None does not change it. The last bits may
+        depend on it.
     verbose : int
         1 logs the end of training, 2 every epoch: see `manifoldseq.estimators.fit_starts`.
 
@@ -95,20 +97,21 @@ class HOPENetworkClassifier(ClassNamePrefixFeaturesOutMixin, TransformerMixin, C
         None for ``criterion="eta"``.
     classes_ : ndarray
     n_parameters_, n_merged_parameters_ : int
-        Of the network as it was learnt, and after merging.
+        Numbers of parameters of the network before and after merging.
     n_iter_ : int
     history_ : dict of str to ndarray
-        Equally long columns ``nit``, ``time``, ``fun`` (loss), ``error`` (%), both as seen during the epoch,
-        ``validation_error`` (%) after it, ``feasibility`` (largest entry of ``|U U' - I|``) and ``correlations_i``, the
-        sum of the correlations of the rows of the i-th projection (Figure 4); the first entry is the start.
+        Columns of equal length: ``nit``, ``time``, ``fun`` (loss) and ``error`` (%) during the epoch,
+        ``validation_error`` (%) after the epoch, ``feasibility`` (largest entry of ``|U U' - I|``) and
+        ``correlations_i``, the sum of the correlations of the rows of the i-th projection (Figure 4); the first entry
+        is the start.
     status_ : manifoldseq.Status
     n_features_in_ : int
 
     Notes
     -----
-    Trained in float32 by torch, with as many threads as torch has; stored as arrays, and applied without torch. Inputs
-    are taken as they are: scale them first. Where rows are asked for, `Windows` over sequences will do. Ctrl-C ends
-    `fit` with the last complete epoch.
+    The network is trained in float32 by torch. It is stored as arrays and applied without torch. Inputs are not scaled:
+    scale them first. `Windows` over sequences can be passed in place of rows. Ctrl-C ends `fit` with the last complete
+    epoch.
 
     References
     ----------
@@ -185,8 +188,8 @@ class HOPENetworkClassifier(ClassNamePrefixFeaturesOutMixin, TransformerMixin, C
         y : array-like of shape (N,)
             Labels, of at least two classes.
         validation : tuple of X and y, optional
-            Rows that are not learnt from; the error on them is measured after every epoch. Classes that are not in `y`
-            are errors.
+            Rows that are not used for training. The error on them is measured after every epoch. Classes that do not
+            occur in `y` count as errors.
         observers, checkpoint, resume
             As in `manifoldseq.iterate`; an iteration is an epoch, the state holds the parameters as ``x``.
 
@@ -201,7 +204,7 @@ class HOPENetworkClassifier(ClassNamePrefixFeaturesOutMixin, TransformerMixin, C
         Warns
         -----
         UserWarning
-            If the loss is not finite any more: training ends with the epoch before.
+            If the loss becomes infinite or NaN. Training then ends with the previous epoch.
         """
         return self._train(X, y, None, validation, observers, checkpoint, resume)
 
@@ -216,14 +219,14 @@ class HOPENetworkClassifier(ClassNamePrefixFeaturesOutMixin, TransformerMixin, C
         checkpoint: ms.storage.Checkpoint | str | Path | None = None,
         resume: bool = False,
     ) -> Self:
-        """Train as `fit` does, from given first layers: those that `HOPEStack` has learnt without labels.
+        """Train as `fit` does, starting from given first layers, such as those of `HOPEStack`.
 
         Parameters
         ----------
         X, y
             As in `fit`.
         layers : sequence of Dense
-            They replace as many of the network's layers, and must have their sizes.
+            The first layers of the network, with the same sizes.
         validation, observers, checkpoint, resume
             As in `fit`.
         """
@@ -257,7 +260,7 @@ class HOPENetworkClassifier(ClassNamePrefixFeaturesOutMixin, TransformerMixin, C
         return len(self.layers_[-1].bias)
 
     def merged(self) -> tuple[Dense, ...]:
-        """Return all layers, the head last, without projections: the same function, an ordinary ReLU network."""
+        """Return all layers, the head last, merged into an ordinary ReLU network that computes the same function."""
         check_is_fitted(self, "layers_")
         return tuple(layer.merged() for layer in (*self.layers_, *(() if self.head_ is None else (self.head_,))))
 
@@ -270,12 +273,12 @@ class HOPENetworkClassifier(ClassNamePrefixFeaturesOutMixin, TransformerMixin, C
 
     @property
     def n_parameters_(self) -> int:
-        """Parameters of the network as it was learnt."""
+        """The number of parameters of the network before merging."""
         return self._count(False)
 
     @property
     def n_merged_parameters_(self) -> int:
-        """Parameters of the network after merging."""
+        """The number of parameters of the network after merging."""
         return self._count(True)
 
     def _count(self, merged: bool) -> int:

@@ -46,7 +46,7 @@ class Exponential(ms.solvers.Schedule):
 
 @dataclass(frozen=True)
 class Ramp(ms.solvers.Schedule):
-    """Go linearly from the first value to the last in so many epochs, then stay there (43).
+    """Change linearly from the first value to the last over a number of epochs, then stay constant (43).
 
     Parameters
     ----------
@@ -78,15 +78,15 @@ class Ramp(ms.solvers.Schedule):
 
 @dataclass(frozen=True)
 class ReduceOnPlateau:
-    """Keep the rate while the error on validation rows falls, then halve it every epoch, until it hardly falls.
+    """Keep the rate while the error on validation rows decreases, then halve it in every epoch until training ends.
 
     Parameters
     ----------
     first : float
     factor : float
-        What the rate is multiplied by, below 1.
+        The factor of the rate, below 1.
     tol : float
-        Training ends when the error (%) fell by less than this in two consecutive epochs of lowered rates.
+        Training ends when the error (%) decreases by less than `tol` in two consecutive epochs with lowered rates.
 
     References
     ----------

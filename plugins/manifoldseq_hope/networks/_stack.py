@@ -53,54 +53,54 @@ def _copied(estimator: E) -> E:
 
 
 class HOPEStack(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClassifierMixin, BaseEstimator):
-    """Learn layers of a network one after another by the likelihood of HOPE models, without labels (5.2).
+    """Learn the layers of a network one after the other by HOPE models, without labels (5.2).
 
-    Layer by layer, a `HOPE` model of von Mises-Fisher components is fitted to the features of the layer below, less
-    their mean, and made a rectified layer ``max(0, (x U') mu' + b)`` with ``b_k = ln pi_k + ln C_M(kappa_k) - epsilon``
-    (39). Labels, if there are any, fit a softmax layer or a linear support vector machine on the features of the last
-    layer; with `network`, all layers are then fine-tuned together.
+    For each layer, a `HOPE` model with von Mises-Fisher components is fitted to the centred features of the previous
+    layer. It is converted to a rectified layer ``max(0, (x U') mu' + b)`` with ``b_k = ln pi_k + ln C_M(kappa_k) -
+    epsilon`` (39). If there are labels, a softmax layer or a linear support vector machine is fitted to the features of
+    the last layer. With `network`, all layers are then fine-tuned together.
 
     Parameters
     ----------
     layers : sequence of (M, K)
-        ``(None, K)`` takes the smaller of inputs and units for M.
+        Sizes of the layers. ``(None, K)`` uses the smaller of the numbers of inputs and units for M.
     mixture : HOPE, optional
-        Its settings, but sizes and seed, are those of every layer; by default ``HOPE(prepare="unit",
+        Settings of every layer, except sizes and seed; by default ``HOPE(prepare="unit",
         kappa="shared")``.
     quantile : float
-        epsilon of a layer is this quantile of phi (37) over the training rows and units.
+        The threshold epsilon of a layer is this quantile of phi (37) over the training rows and units.
     head : {"softmax", "svm"}
         The classifier on top of the layers.
     C : float
-        Inverse strength of the regularization of the head, which sees features divided by their root mean square.
+        Inverse strength of the regularization of the head, for features divided by their root mean square.
     network : HOPENetworkClassifier, optional
-        Fine-tunes the layers with labels, jointly with new layers above them: its `layers` are those above, ``[]`` for
-        a softmax layer only (Figure 3).
+        Fine-tuning of the layers with labels, together with new layers: its `layers` are the new layers, ``[]`` for a
+        softmax layer only (Figure 3).
     random_state : int, numpy.random.Generator, numpy.random.RandomState or None
 
     Attributes
     ----------
     layers_ : tuple of Dense
-        Learnt without labels.
+        The layers that were learned without labels.
     mixtures_ : list of HOPE
-        The fitted models, each of its layer's inputs less their mean.
+        The fitted models of the centred inputs of each layer.
     means_ : list of ndarray
-        These means, which the biases of `layers_` contain.
+        The means of the inputs, which the biases of `layers_` contain.
     head_ : LogisticRegression, LinearSVC or None
     network_ : HOPENetworkClassifier or None
-        The fine-tuned network, which predictions are then from.
+        The fine-tuned network. If it exists, it computes the predictions.
     classes_ : ndarray
-        If there were labels.
+        The classes, if `fit` had labels.
     n_features_in_ : int
 
     Notes
     -----
-    A layer does not bring z to unit length, so that it can be merged to an ordinary one; rows are multiplied by
-    one number per layer, such that z has unit length in the mean. Features are never negative: all of their directions
-    are near that of their mean, so that without centring (footnote 1) a second layer would model little but the length
-    of rows. With one concentration for all, no unit is louder than the others. A row equal to the mean has no
-    direction: HOPE models are fitted without it. To train a network on the features of a fixed stack, put the two in a
-    pipeline.
+    A layer does not scale z to unit length, so that it can be merged into an ordinary layer. Rows are multiplied by one
+    number per layer, such that z has unit length on average. Features are never negative, and all their directions are
+    near the direction of their mean. Without centring (footnote 1), a second layer would therefore model mainly the
+    length of rows. With a shared concentration, all units have responses of similar size. A row equal to the mean has
+    no direction: HOPE models are fitted without it. To train a network on the features of a fixed stack, put the two in
+    a pipeline.
 
     References
     ----------
@@ -160,8 +160,8 @@ class HOPEStack(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClassifierMix
         ValueError
             For an invalid parameter, NaN, labels of one class, fewer rows than components of a layer.
         KeyboardInterrupt
-            By Ctrl-C while a layer is learnt without labels: a stack needs all of them. `resume` continues. Ctrl-C
-            during fine-tuning ends it with the last complete epoch.
+            If Ctrl-C is pressed while a layer is learned without labels, because a stack needs all layers; `resume`
+            continues. Ctrl-C during fine-tuning ends it with the last complete epoch.
         """
         X = validate_rows(self, X, reset=True)
         codes = None if y is None else self._codes(X, y)
@@ -198,7 +198,7 @@ class HOPEStack(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClassifierMix
         return self
 
     def fit_head(self, X: Any, y: Any) -> Self:
-        """Fit the head, and the network if there is one, to labelled rows; the learnt layers stay.
+        """Fit the head, and the network if there is one, to labelled rows without changing the learned layers.
 
         Parameters
         ----------
@@ -212,7 +212,7 @@ class HOPEStack(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClassifierMix
         return self
 
     def transform(self, X: Any) -> Array:
-        """Return the features of the last layer that was learnt without labels, (N, K)."""
+        """Return the features of the last layer that was learned without labels, (N, K)."""
         return self._features(self._checked(X))
 
     def decision_function(self, X: Any) -> Array:

@@ -10,10 +10,10 @@ from manifoldseq.estimators import check_real, check_whole, quoted
 
 
 class Windows:
-    """Windows of `width` frames around every frame of sequences, as rows of a matrix that is never made as a whole.
+    """Windows of `width` frames around every frame of sequences, as rows of a matrix that is never stored as a whole.
 
     Overlapping windows are views of the same frames, so that the rows take the memory of the frames: for 15 windows of
-    TIMIT 0.6 instead of 8 GB. The first and last frame of a sequence are repeated where a window goes beyond it.
+    TIMIT 0.6 instead of 8 GB. The first and last frame of a sequence are repeated for windows that extend beyond it.
 
     Parameters
     ----------

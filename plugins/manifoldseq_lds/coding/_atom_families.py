@@ -51,12 +51,12 @@ class AtomProblem:
 
 
 class AtomFamily(ABC):
-    """Base of the kinds of atoms, which ``LDSDictionaryLearning(method=...)`` accepts by name or as an object.
+    """Base class of kinds of atoms, which ``LDSDictionaryLearning(method=...)`` accepts by name or as an object.
 
-    A family compares systems by a kernel of its own. J atoms are a tuple of arrays with J rows each; one atom is the
-    same without the leading axis. Packed data know their length and can be indexed by rows. A family that is a frozen
-    dataclass is saved with the model. Register its class by `manifoldseq.hooks.RuleSpec` with
-    ``estimator="lds-dictionary", parameter="method"``.
+    A family defines a kernel of systems. J atoms are a tuple of arrays with J rows each; one atom is a tuple without
+    the leading axis. Packed data have a length and can be indexed by rows. A family that is a frozen dataclass is saved
+    with the model. Register its class by `manifoldseq.hooks.RuleSpec` with ``estimator="lds-dictionary",
+    parameter="method"``.
 
     Examples
     --------
@@ -68,7 +68,7 @@ class AtomFamily(ABC):
 
     @abstractmethod
     def pack(self, systems: Systems) -> Any:
-        """Return N systems as the family compares them."""
+        """Return N systems in the representation of the family."""
 
     @abstractmethod
     def chosen(self, systems: Systems) -> Leaves:
@@ -76,7 +76,7 @@ class AtomFamily(ABC):
 
     @abstractmethod
     def systems(self, atoms: Leaves) -> Systems:
-        """Return the systems that atoms are, or the nearest ones."""
+        """Return the systems of atoms, or the nearest systems."""
 
     @abstractmethod
     def cross(self, P: Any, Q: Any) -> Array:
@@ -95,7 +95,7 @@ class AtomFamily(ABC):
         return self.pack(self.systems(atoms))
 
     def within(self, atoms: Leaves) -> Leaves | None:
-        """Return where updates of atoms begin, if some atoms are none that an update can find; else None."""
+        """Return feasible starting points of updates if some atoms are infeasible; else None."""
         return None
 
     def better(self, atom: Leaves, other: Leaves, problem: AtomProblem) -> Leaves:

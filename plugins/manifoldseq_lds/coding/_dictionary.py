@@ -81,34 +81,35 @@ _RULES = {
 class LDSDictionaryLearning(ClassNamePrefixFeaturesOutMixin, TransformerMixin, SequenceEstimator):
     """Learn a dictionary of linear dynamical systems over which sequences have sparse codes.
 
-    Each sequence is identified as a system. Minimizes (9) of Huang et al., the mean over the data of
-    ``|phi(x) - sum_j z_j phi(D_j)|^2 + alpha |z|_1`` in the feature space of a kernel: the codes by the Lasso, then
-    every atom by (10) with the codes fixed, one after the other.
+    Each sequence is identified as a system. The estimator minimizes (9) of Huang et al., the mean over the data of
+    ``|phi(x) - sum_j z_j phi(D_j)|^2 + alpha |z|_1`` in the feature space of a kernel. It alternates between the codes,
+    computed by the Lasso, and the atoms, each updated by (10) with fixed codes.
 
     Parameters
     ----------
     n_atoms : int
-        Atoms of the dictionary.
+        The number of atoms.
     n_states : int or str
-        Of the systems that sequences are identified as: ``identifier=LDSIdentifier(n_states)`` for short.
+        The number of states of the identified systems; short for ``identifier=LDSIdentifier(n_states)``.
     identifier : LDSIdentifier, optional
-        How sequences are identified; it is copied. Without effect on `Systems`. What it leaves open is chosen with
-        ``n_states="auto"``, as in `LDSKMeans`.
+        The identification of sequences. The object is copied, and it is not used for `Systems`. With
+        ``n_states="auto"``, settings that are not given are chosen as in `LDSKMeans`.
     bound : float
-        ``method="canonical"`` and ``"pgd"`` seek atoms among systems with singular values of A up to this, as (12)
-        asks; with the first, one that began as a datum with larger ones stays that while nothing better is found.
+        The largest singular value of A of atoms for ``method="canonical"`` and ``"pgd"``, as in (12). With
+        ``"canonical"``, an atom that starts as a datum with larger singular values is kept until a better atom is
+        found.
     kernel : str or kernel object
-        A registered name, such as ``"projection"``, or an object with the methods of a kernel.
+        A registered name, such as ``"projection"``, or a kernel object.
     alpha : float
         The sparsity factor lambda of (9), with kernel values as they are. (The authors' toolbox minimizes half the
         squared distance plus ``.1 |z|_1``, which is alpha=0.2.)
     method : {"lbfgs", "canonical", "pgd"}, or a registered name or AtomFamily
         ``"lbfgs"``: descent on (10) by L-BFGS over all stable systems, for kernels that are functions of the
-        observability subspace alone; the objective never rises. ``"canonical"``: the same on the paper's problem (12);
-        of other kernels ``"lbfgs"`` is this. ``"pgd"``: Algorithm 1 at fixed rates, with
-        all data or mini-batches. A registered family of atoms (`manifoldseq.hooks.RuleSpec`) has a kernel of its own
-        and uses all data: the distribution manifoldseq-papers has the baselines of the paper, ``"papers:grassmann"``
-        (Grass-L) and ``"papers:symmetric"`` (LDSST).
+        observability subspace alone; the objective never increases. ``"canonical"``: the same for problem (12) of the
+        paper; for other kernels ``"lbfgs"`` means ``"canonical"``. ``"pgd"``: Algorithm 1 at fixed rates, with all data
+        or mini-batches. A registered family of atoms (`manifoldseq.hooks.RuleSpec`) defines its kernel and uses all
+        data: the distribution manifoldseq-papers has the baselines of the paper, ``"papers:grassmann"`` (Grass-L) and
+        ``"papers:symmetric"`` (LDSST).
     step_size : (float, float, float)
         Rates of ``"pgd"`` for Lambda, V and U.
     halve_every : int or None
@@ -116,48 +117,48 @@ class LDSDictionaryLearning(ClassNamePrefixFeaturesOutMixin, TransformerMixin, S
     inner_iter : int
         Iterations per atom and update.
     batch_size : int, (int, int) or None
-        Data per update of ``"pgd"``; None takes all. A pair (20, 4) takes 20 random groups and 4 random data of each,
-        and asks for `groups` in `fit`.
+        The number of data per update of ``"pgd"``; None uses all data. A pair (20, 4) uses 20 random groups and 4
+        random data of each group, and requires `groups` in `fit`.
     init : {"random", "medoid", "k-means"} or Systems
         ``"random"``: data; ``"medoid"``: medoids of random groups of data; ``"k-means"``: centres of `LDSKMeans` after
-        five epochs; or the atoms themselves, then `n_init` is one.
+        five epochs; or the initial atoms, for which `n_init` is one.
     n_init : int
-        Number of starts; the best by the objective is kept.
+        The number of starts. The result with the smallest objective is kept.
     max_iter : int
         Epochs per start.
     tol : float
-        A start ends when the objective changes by at most ``tol * max(1, itself)`` in an epoch.
+        A start ends when the objective, f, changes by at most ``tol * max(1, f)`` in an epoch.
     random_state : int, numpy.random.Generator, numpy.random.RandomState or None
     n_jobs, verbose
-        Threads of the starts, and what is logged of them: see `manifoldseq.estimators.fit_starts`.
+        The number of threads for the starts, and the amount of logging: see `manifoldseq.estimators.fit_starts`.
 
     Attributes
     ----------
     systems_ : Systems
-        The atoms; of a registered family, the systems that it gives for them.
+        The atoms. For a registered family, the systems that it returns for its atoms.
     atoms_ : tuple of ndarray
         The atoms of a registered family as it represents them; absent otherwise.
     objective_ : float
-        The objective (9) of the data: of all in the end, or, with mini-batches, of each batch before its update.
+        The objective (9): of all data at the end or, with mini-batches, of each batch before its update.
     n_iter_ : int
         Epochs of the best start.
     history_ : dict of str to ndarray
-        Equally long columns of the best start, record 0 first: ``nit``, ``time``, ``fun`` (the objective), ``error``
-        (mean squared distance), ``cost`` (it without the constant k(x, x)), ``nonzero`` (share of codes), ``replaced``
-        (atoms that no datum used) and further ones.
+        Columns of equal length for the best start, which begin with the start itself: ``nit``, ``time``, ``fun`` (the
+        objective), ``error`` (mean squared distance), ``cost`` (the error without the constant k(x, x)), ``nonzero``
+        (the fraction of nonzero codes), ``replaced`` (the number of atoms that no datum used) and further columns.
     status_ : manifoldseq.Status
     choice_ : SettingsChoice
-        How ``n_states="auto"`` was decided; absent if it was given.
+        The comparison for ``n_states="auto"``. It does not exist for other values of `n_states`.
     n_features_in_ : int
     feature_names_in_ : ndarray of str of shape (d,)
-        Names of the channels, where every sequence of `fit` is a data frame.
+        Names of the channels, if every sequence of `fit` is a data frame.
     scale_ : ndarray of shape (d,)
-        What each channel of sequences is divided by; absent after a fit to `Systems`.
+        The divisor of each channel of sequences. It does not exist after a fit to `Systems`.
 
     Notes
     -----
-    Atoms that no datum uses are replaced by the worst represented data. Ctrl-C during `fit` ends it; the estimator is
-    then fitted with the best state reached so far.
+    Atoms that no datum uses are replaced by the data with the largest errors. Ctrl-C ends `fit` with the best state so
+    far.
 
     References
     ----------
@@ -242,16 +243,17 @@ class LDSDictionaryLearning(ClassNamePrefixFeaturesOutMixin, TransformerMixin, S
         Raises
         ------
         ValueError
-            For an invalid parameter or input, and if alpha leaves all codes at zero; the message says which, where,
-            and what to do.
+            If a parameter or the input is invalid, or if alpha is so large that all codes are zero. The message says
+            what is wrong, where, and what to do.
 
         Warns
         -----
         UserWarning
-            Once, if the outputs of atoms have lost a rank, so that `systems_` holds near systems; with
-            ``method="canonical"``, if atoms are data beyond the bound: it says what the bound would cost.
+            If output matrices of atoms are rank-deficient, so that `systems_` holds the nearest systems. With
+            ``method="canonical"``, if atoms are data beyond the bound; the warning gives the increase of the objective
+            within the bound.
         ConvergenceWarning
-            If fewer systems are different than there are atoms.
+            If there are fewer different systems than atoms.
         """
         check_parameters(self, _RULES)
         systems, identifier = learned_systems(settled(self, X), X)
@@ -295,14 +297,14 @@ class LDSDictionaryLearning(ClassNamePrefixFeaturesOutMixin, TransformerMixin, S
     def partial_fit(self, X: Any, y: object = None) -> Self:
         """Update the dictionary with one mini-batch of sequences or systems; the first one also starts it.
 
-        Codes the batch and updates every atom: within the bound of (12) by Algorithm 1 at the rates `step_size`, which
-        stay as they are (see `set_params`); over all stable systems by a step at the first of them, or a shorter one.
-        Channels are scaled as in the first batch. After `fit`, continues its dictionary.
+        The batch is coded and every atom is updated: within the bound of (12) by Algorithm 1 with constant rates
+        `step_size` (see `set_params`), over all stable systems by a step with the first of these rates, or a shorter
+        step. Channels are scaled as in the first batch. After `fit`, its dictionary is updated.
 
         Parameters
         ----------
         X : list of array-like of shape (T_i, d), or Systems
-            The first batch has at least `n_atoms`.
+            The batch. The first batch needs at least `n_atoms` items.
         y : ignored
         """
         check_parameters(self, _RULES)

@@ -31,8 +31,8 @@ def sparse_codes(
 ) -> Array:
     """Return the codes Z that minimize ``z' K z - 2 z' k + alpha |z|_1`` for every datum.
 
-    Cyclic coordinate descent over the atoms, all data at once. After a few sweeps the codes of a datum are solved for
-    on their support, and kept where they satisfy the conditions of optimality; such data are left out of what follows.
+    Cyclic coordinate descent over the atoms, all data at once. After a few sweeps the codes of a datum are computed
+    exactly on their support. Codes that satisfy the optimality conditions are final, and later sweeps skip these data.
 
     Parameters
     ----------
@@ -43,9 +43,9 @@ def sparse_codes(
     alpha : float
         The factor lambda of (9), with kernel values as they are.
     start : array of shape (J, N), optional
-        Codes to begin with; zeros by default.
+        Initial codes; zeros by default.
     tol : float
-        The violation of the optimality conditions that is allowed, relative to the largest entry of K.
+        The tolerated violation of the optimality conditions, relative to the largest entry of K.
     max_sweeps : int
 
     Returns
@@ -55,7 +55,7 @@ def sparse_codes(
     Raises
     ------
     ValueError
-        For shapes that do not fit, values that are not finite, or a negative alpha.
+        If shapes do not fit, if values are not finite, or if alpha is negative.
 
     Examples
     --------

@@ -42,26 +42,28 @@ _RULES = {
 class LDSSparseCoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, SequenceEstimator):
     """Code sequences as sparse combinations of the systems of a dictionary.
 
-    For each sequence, identified as a system x, the code z minimizes ``|phi(x) - sum_j z_j phi(D_j)|^2 + alpha |z|_1``
-    in the feature space of a kernel: the first phase of (9) of Huang et al., by batched coordinate descent.
+    Each sequence is identified as a system x. Its code z minimizes ``|phi(x) - sum_j z_j phi(D_j)|^2 + alpha |z|_1`` in
+    the feature space of a kernel, computed by batched coordinate descent. This is the first phase of (9) of Huang et
+    al.
 
     Parameters
     ----------
     dictionary : Systems, {"random", "medoid", "k-means", "all"}
-        The atoms; or how `fit` chooses `n_atoms` from its data: at random, the medoids of random groups, the centres of
-        `LDSKMeans`; or all its data. `LDSDictionaryLearning` learns them.
+        The atoms, or the rule by which `fit` chooses `n_atoms` atoms from its data: random data, medoids of random
+        groups, or centres of `LDSKMeans`. ``"all"`` uses all data. `LDSDictionaryLearning` learns atoms.
     n_atoms : int
-        Without effect on `Systems` and ``"all"``.
+        The number of atoms; ignored for `Systems` and ``"all"``.
     n_states : int or str
-        Of the systems that sequences are identified as: ``identifier=LDSIdentifier(n_states)`` for short. ``"auto"``:
-        chosen in `fit` without labels, as in `LDSKMeans`; but with a dictionary that is given, that of
-        `LDSIdentifier`, as its systems have been identified in one way already: set what they were identified with.
+        The number of states of the identified systems; short for ``identifier=LDSIdentifier(n_states)``. ``"auto"`` is
+        chosen in `fit` without labels, as in `LDSKMeans`. If a dictionary is given, ``"auto"`` is the default of
+        `LDSIdentifier`: set the value with which the systems of the dictionary were identified.
     identifier : LDSIdentifier, optional
-        How sequences are identified, by default with its defaults; it is copied. Without effect on `Systems`.
+        The identification of sequences, by default ``LDSIdentifier()``. The object is copied, and it is not used for
+        `Systems`.
     kernel : str or kernel object
-        A registered name, or an object with the methods of a kernel.
+        A registered name, or a kernel object.
     bound : float
-        Of the singular values of the centres that ``"k-means"`` finds.
+        The bound of the singular values of the centres for ``"k-means"``.
     alpha : float
         The sparsity factor lambda of (9), with kernel values as they are.
     random_state : int, numpy.random.Generator, numpy.random.RandomState or None
@@ -71,12 +73,12 @@ class LDSSparseCoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Sequence
     systems_ : Systems
         The atoms.
     choice_ : SettingsChoice
-        How ``n_states="auto"`` was decided; absent if it, or the dictionary, was given.
+        The comparison for ``n_states="auto"``. It does not exist if `n_states` or the dictionary was given.
     n_features_in_ : int
     feature_names_in_ : ndarray of str of shape (d,)
-        Names of the channels, where every sequence of `fit` is a data frame.
+        Names of the channels, if every sequence of `fit` is a data frame.
     scale_ : ndarray of shape (d,)
-        What each channel of sequences is divided by; absent after a fit to `Systems`.
+        The divisor of each channel of sequences. It does not exist after a fit to `Systems`.
 
     Warns
     -----
@@ -117,7 +119,7 @@ class LDSSparseCoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Sequence
         self.random_state = random_state
 
     def fit(self, X: Any, y: object = None) -> Self:
-        """Learn the scale of channels and, unless it is given, choose the dictionary.
+        """Compute the scale of the channels and choose the dictionary, unless it is given.
 
         Parameters
         ----------
@@ -127,7 +129,7 @@ class LDSSparseCoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Sequence
         Raises
         ------
         ValueError
-            For an invalid parameter or input; the message says which, where, and what to do.
+            For an invalid parameter or input. The message says what is wrong, where, and what to do.
         """
         check_parameters(self, _RULES)
         kernel = resolved_kernel(self.kernel)

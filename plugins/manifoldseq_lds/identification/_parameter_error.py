@@ -48,7 +48,7 @@ def inflation(
     share: float,
     rng: np.random.Generator,
 ) -> Array:
-    """Return what variances of forecasts grow by when systems are identified, not known, (N, n_steps, d).
+    """Return the factors by which the identification of systems increases the variances of forecasts, (N, n_steps, d).
 
     From each system, `count` sequences with the steps, inputs and gaps of its own are simulated and identified. What
     came after is normal around what follows from the simulated state at the end: the factor is that with which `share`

@@ -58,11 +58,10 @@ class PackedStates:
 class BinetCauchyKernel:
     """The Binet-Cauchy kernels (20) of systems ``(A, C, x1)``, which compare the outputs that follow the first states.
 
-    With ``exp(-decay) A1 M A2' - M + x1 x2' = 0``, the determinant form is ``det(C1 M C2')`` as printed for m <= n.
-    For m > n that is identically 0, and ``det(M C2' C1)`` stands for it: the product of the n eigenvalues of
-    ``C1 M C2'`` that need not vanish, and the trace of its n-th compound. The trace form is
-    ``tr(C1 M C2') = sum_t exp(-decay t) y1(t)' y2(t)``. All are positive definite. k(S, S) is not constant: it
-    enters (7) and (9).
+    With ``exp(-decay) A1 M A2' - M + x1 x2' = 0``, the determinant form is ``det(C1 M C2')`` as printed for m <= n. For
+    m > n it is identically 0 and is replaced by ``det(M C2' C1)``, the product of the n eigenvalues of ``C1 M C2'``
+    that can be nonzero and the trace of its n-th compound matrix. The trace form is ``tr(C1 M C2') = sum_t exp(-decay
+    t) y1(t)' y2(t)``. All forms are positive definite. k(S, S) is not constant, so that it enters (7) and (9).
 
     Parameters
     ----------
@@ -75,9 +74,9 @@ class BinetCauchyKernel:
 
     Notes
     -----
-    Means and atoms are points ``(lam, V, U, x1)``; that asks for m >= n. Determinants shrink quickly with n: from n = 6
-    on, systems that have little in common have values near 1e-20, whose gradients keep few digits. The trace form, or
-    ``ms.kernels.NormalizedKernel``, keeps its scale.
+    Means and atoms are points ``(lam, V, U, x1)``, which require m >= n. Determinants decrease quickly with n: for n of
+    6 or more, dissimilar systems have values near 1e-20, whose gradients have few correct digits. Use the trace form or
+    ``ms.kernels.NormalizedKernel`` in this case.
 
     Examples
     --------

@@ -51,14 +51,14 @@ class PackedFrames:
 class GrassmannKernel:
     """The projection kernel of finite observability subspaces, ``norm(O1' O2, "fro")**2`` with orthonormal O.
 
-    O spans the columns of ``[C; C A; ...; C A^(L-1)]``, L being `n_steps`: Grass-3 of Huang et al. has three. Between 0
-    and n; for large L it is the projection kernel (5). The stacked matrices are never formed: a pair costs one product
-    of output matrices and L - 1 small ones.
+    O spans the columns of ``[C; C A; ...; C A^(L-1)]``, with L = `n_steps`: Grass-3 of Huang et al. has three. Values
+    are between 0 and n; for large L the kernel converges to the projection kernel (5). The stacked matrices are never
+    formed: a pair costs one product of output matrices and L - 1 small ones.
 
     Parameters
     ----------
     n_steps : int
-        Steps of observation.
+        The number L of observed steps.
     dtype : {"float64", "float32"}
         Of the packed output matrices and the products of them; everything else is float64.
 

@@ -29,12 +29,13 @@ class Chi2Kernel:
 
     With ``d(a, b) = 1/2 sum (a - b)^2 / (a + b)`` over bins with ``a + b > 0``: ``exp(-d / scale)``, or without a scale
     the additive kernel ``sum 2 a b / (a + b)``, which for histograms of sum 1 is ``1 - d``. Both are positive definite.
-    Equivalent to ``sklearn.metrics.pairwise.chi2_kernel`` with ``gamma = 1 / (2 scale)``, with gradients.
+    The kernel is equivalent to ``sklearn.metrics.pairwise.chi2_kernel`` with ``gamma = 1 / (2 scale)``, and it has
+    gradients.
 
     Parameters
     ----------
     scale : float or None
-        Scale of the Gaussian; None is the additive kernel.
+        Scale of the Gaussian; None selects the additive kernel.
 
     Examples
     --------

@@ -65,8 +65,9 @@ class MartinKernel(_Powers):
     """The Martin kernel (19): the product of squared cosines of the angles between two observability subspaces.
 
     ``k(S1, S2) = det(G11^-1 G12 G22^-1 G21)`` with the Gramians (6), between 0 and 1, and 1 for P-equivalent systems;
-    at most ``(k_p / n)**n`` with the projection kernel k_p. Positive definite. `distances` are Martin's, ``-ln k``.
-    Computed from logarithms; where the product matrix is singular, value and gradient are 0.
+    at most ``(k_p / n)**n`` with the projection kernel k_p. The kernel is positive definite, and `distances` are the
+    Martin distances ``-ln k``. Values are computed from logarithms. If the product matrix is singular, value and
+    gradient are 0.
 
     Parameters
     ----------
@@ -92,15 +93,15 @@ class MartinKernel(_Powers):
 class MartinRBFKernel(_Powers):
     """The Gaussian of the Martin distance, ``exp(-d / scale) = k**(1 / scale)`` with the Martin kernel k (19).
 
-    A fractional power of a positive definite kernel need not be one: it is not claimed. The authors' toolbox clusters
-    with ``scale = 100``.
+    A fractional power of a positive definite kernel need not be positive definite, so `positive_definite` is False. The
+    authors' toolbox uses ``scale = 100`` for clustering.
 
     Parameters
     ----------
     dtype : {"float64", "float32"}
         As for the projection kernel.
     scale : float
-        Above 0.
+        The scale, above 0.
 
     Examples
     --------

@@ -41,15 +41,15 @@ class PackedMoments:
 class MomentKernel:
     """A kernel of the dynamics times the Gaussian ``exp(-sum_c weights_c (f_c - g_c)**2)`` of two rows of moments f, g.
 
-    Systems count as alike if their dynamics are, and the levels and sizes of their channels too. Points are
-    ``(lam, V, U, moments)``: a centre has moments of its own.
+    Systems are similar if their dynamics and also the levels and sizes of their channels are similar. Points are
+    ``(lam, V, U, moments)``: a centre has its own moments.
 
     Parameters
     ----------
     kernel : str or kernel object
-        Of the dynamics, on (A, C), with a constant diagonal.
+        The kernel of the dynamics (A, C), which must have a constant diagonal.
     weights : sequence of float
-        One of at least 0 for each column of `Systems.moments`; 0 leaves the column out.
+        One nonnegative weight for each column of `Systems.moments`; 0 excludes the column.
 
     Examples
     --------

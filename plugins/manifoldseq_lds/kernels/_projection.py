@@ -16,8 +16,8 @@ class ProjectionKernel(OutputNormalKernel):
     """The projection kernel (5): the sum of squared cosines of the angles between two observability subspaces.
 
     ``k(S1, S2) = tr(G11^-1 G12 G22^-1 G21)`` with the Gramians (6), between 0 and n, and n for P-equivalent systems.
-    Systems are packed once into output-normal form, where ``k = norm(X, "fro")**2`` with
-    ``A1' X A2 - X + C1' C2 = 0``; there is no inverse and no loop per pair. BLAS runs on one thread inside.
+    Systems are transformed once to output-normal form, in which ``k = norm(X, "fro")**2`` with ``A1' X A2 - X + C1' C2
+    = 0``. No inverse and no loop over pairs is needed. BLAS uses one thread.
 
     The error is below 1e-12 up to spectral radius 0.999, also for defective A with n of 5 or less, relative to n; for
     defective A with n = 10 it is below 3e-12. In single precision it is about 1e-6.

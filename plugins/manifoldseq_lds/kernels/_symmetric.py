@@ -47,11 +47,12 @@ class PackedModes:
 
 @dataclass(frozen=True)
 class SymmetricProjectionKernel:
-    """The projection kernel (5) of systems with the symmetric, or the skew, part of their transitions.
+    """The projection kernel (5) of the symmetric or the skew-symmetric part of the transition matrices.
 
-    Such a part is normal: with eigenvalues a and orthonormal modes, outputs c of the modes,
-    ``k = sum_ij |c_i* c_j|^2 (1 - |a_i|^2)(1 - |a_j|^2) / |1 - conj(a_i) a_j|^2``; nothing is doubled or inverted.
-    ``"both"`` is the mean of the two kernels, the comparison by symmetric-skew decomposition. Between 0 and n.
+    The part is a normal matrix. With its eigenvalues a and the outputs c of its orthonormal modes, ``k = sum_ij |c_i*
+    c_j|^2 (1 - |a_i|^2)(1 - |a_j|^2) / |1 - conj(a_i) a_j|^2``; so that no iteration and no inverse is needed.
+    ``"both"`` is the mean of the two kernels, the comparison by symmetric-skew decomposition. Values are between 0 and
+    n.
 
     Parameters
     ----------
@@ -63,7 +64,7 @@ class SymmetricProjectionKernel:
     Notes
     -----
     Outputs need orthonormal columns. Eigenvalues of a part can exceed those of A, but not its largest singular value:
-    systems that soft normalization has stabilized, and points of the canonical manifold, never raise this error.
+    systems after soft normalization, and points of the canonical manifold, never raise this error.
 
     Examples
     --------

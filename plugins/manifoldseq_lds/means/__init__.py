@@ -1,1 +1,1 @@
-"""The common problem (11), (12), means, atoms, and the rules for centres."""
+"""The common problem (11), (12) of means and atoms, and the rules for centres."""

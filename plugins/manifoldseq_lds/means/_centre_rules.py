@@ -70,7 +70,7 @@ class CentreTask(Protocol):
 
 
 class CentreRule(ABC):
-    """Base of the rules of the centre, which ``LDSKMeans(mean=...)`` accepts as objects or by registered names.
+    """Base class of the rules for centres, which ``LDSKMeans(mean=...)`` accepts as objects or by registered names.
 
     A rule that is a frozen dataclass is saved with the model. Register its class by `manifoldseq.hooks.RuleSpec` with
     ``estimator="lds-kmeans", parameter="mean"``.

@@ -112,13 +112,13 @@ class BestDatum:
 
 
 def points_of(systems: Systems) -> Point:
-    """Return items as stacked canonical points, with their singular values as they are."""
+    """Return items as stacked canonical points, without a bound of their singular values."""
     form = canonical_form(systems.A, systems.C, systems.x1)
     return form if systems.moments is None else (*form, systems.moments)
 
 
 def whole_point(systems: Systems, row: int) -> Point:
-    """Return one of the systems in canonical form, with its singular values as they are."""
+    """Return one of the systems in canonical form, without a bound of its singular values."""
     return tuple(leaf[0] for leaf in points_of(systems[[row]]))
 
 
@@ -128,7 +128,7 @@ def beyond(manifold: Any, point: Point) -> Any:
 
 
 def start_of(problem: ms.Problem, systems: Systems, row: int) -> Point:
-    """Return the point of the canonical manifold nearest to one of the systems; warn of what the bound costs there."""
+    """Return the point of the canonical manifold nearest to a system; warn about the effect of the bound."""
     whole = whole_point(systems, row)
     point = problem.manifold.nearest(whole)
     if beyond(problem.manifold, whole):
@@ -181,51 +181,53 @@ def solve_common_problem(
     """Minimize ``sum_i beta_i k(S, S_i) + own k(S, S)``: the common problem (11), (12), in the span of the outputs.
 
     Every iterate of the output matrix stays in the span of its start and the data. For many outputs the problem is
-    therefore solved in coordinates of that span, exactly: the solution is the one without compression, up to rounding.
+    therefore solved in coordinates of that span. The solution equals the one without compression, up to rounding.
 
     Every stable observable system has an output-normal representative, ``A'A + C'C = I``, so that kernels that are
     functions of the observability subspace alone (``projection``, ``martin``, ``martin-rbf``) are minimized over all
-    of them: over points ``[A; C]`` with orthonormal columns. The problem (12) is a restriction: singular values of A
-    up to a bound. It is solved by name, and for other kernels; where the best datum is beyond the bound and better than
-    what was found within, it is the result.
+    stable systems: over points ``[A; C]`` with orthonormal columns. The problem (12) additionally bounds the singular
+    values of A. It is solved for ``over="canonical"`` and for other kernels. If the best datum is beyond the bound and
+    better than the solution within the bound, the datum is the result.
 
     Parameters
     ----------
     systems : Systems
     beta : array-like of shape (N,), optional
-        Weights of any sign; by default those of the mean (8), ``-2 / N``.
+        Weights of any sign; by default the weights ``-2 / N`` of the mean (8).
     own : float, optional
-        Weight of k(S, S) where it is not constant (Binet-Cauchy); by default 1 for the mean, 0 for given weights.
+        Weight of k(S, S) if it is not constant (Binet-Cauchy kernels); by default 1 for the mean and 0 for given
+        weights.
     kernel : str or kernel object
     bound : float
-        Of the singular values of the solution's A, where (12) is solved, unless the solution is a datum.
+        The bound of the singular values of A in (12). A solution that is a datum may exceed it.
     over : {"auto", "canonical"}
-        ``"auto"``: all stable systems, where the kernel allows it. ``"canonical"``: (12), as the paper does.
+        ``"auto"``: all stable systems, if the kernel allows it. ``"canonical"``: (12), as in the paper.
     start : {"medoid", "random"} or a point ``(lam, V, U)``
-        ``"medoid"`` is the datum where the objective is least.
+        ``"medoid"`` is the datum with the smallest objective.
     compress : {"auto", True, False}
-        Whether to compute in the span; ``"auto"`` where the iterations are expected to save more time than it costs,
-        for kernels that say they depend on products ``C_i' C_j`` only (``products_only``), as all bundled ones do.
+        Whether to compute in the span. ``"auto"`` compresses if it is expected to save time, for kernels that depend
+        only on products ``C_i' C_j`` (``products_only``), as all bundled kernels do.
     solver, **options
         As in `manifoldseq.minimize`.
 
     Returns
     -------
     manifoldseq.Result
-        With a point ``(lam, V, U)``, U of shape (m, n), orthonormal; over all stable systems the singular values lam
-        may have any size. If it is a datum that the search did not reach, `grad_norm` is None; if it is beyond the
-        bound of (12), `feasibility` says by how much; status and history are those of the search.
+        The result with a point ``(lam, V, U)``; U of shape (m, n) has orthonormal columns. Over all stable systems the
+        singular values lam may have any size. If the point is a datum that the search did not reach, `grad_norm` is
+        None. If it exceeds the bound of (12), `feasibility` is the excess. Status and history are those of the search.
 
     Warns
     -----
     UserWarning
-        If the result is a datum beyond the bound of (12); it says what the bound would cost. If the outputs of the
-        solution have lost a rank, so that the system returned is near, not equivalent.
+        If the result is a datum beyond the bound of (12); the warning gives the increase of the objective within the
+        bound. If the output matrix of the solution is rank-deficient, so that the returned system is near the solution
+        but not equivalent.
 
     Raises
     ------
     ValueError
-        For weights that are not one finite number per system, or a kernel that cannot be compressed.
+        If weights are not one finite number per system, or if the kernel does not allow compression.
 
     References
     ----------

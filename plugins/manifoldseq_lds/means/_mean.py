@@ -35,27 +35,29 @@ def build(
 ) -> ms.Problem:
     """Return the problem of the kernel mean: the system S with the least mean squared distance to the data.
 
-    The objective is (8), ``-2/N sum_i k(S, S_i)``; a kernel whose ``k(S, S)`` is not constant adds it, as (7) demands.
+    The objective is (8), ``-2/N sum_i k(S, S_i)``; for kernels whose ``k(S, S)`` is not constant, ``k(S, S)`` is added,
+    as in (7).
 
     Parameters
     ----------
     data : Systems or list of array-like of shape (T_i, d)
     kernel : str or kernel object
-        A registered name, such as ``"projection"``, or an object with the methods of a kernel.
+        A registered name, such as ``"projection"``, or a kernel object.
     n_states : int or str
-        Of the systems that sequences are identified as: ``identifier=LDSIdentifier(n_states)`` for short.
+        The number of states of the identified systems; short for ``identifier=LDSIdentifier(n_states)``.
     identifier : LDSIdentifier, optional
-        How sequences are identified, by default with its defaults; it is copied. Without effect on `Systems`.
+        The identification of sequences, by default ``LDSIdentifier()``. The object is copied, and it is not used for
+        `Systems`.
     bound : float
         Bound of the singular values of the mean's transition matrix.
 
     Returns
     -------
     manifoldseq.Problem
-        On ``kernel.manifold(m, n, bound)``, with points ``(lam, V, U)`` for ``A = diag(lam) V, C = U``. Initializers
-        ``"medoid"`` (the datum with the least mean squared distance to all) and ``"random"``; mini-batches; for a
-        kernel that is ``convex_in_output``, such as the projection kernel, the block update ``"polar"`` of U, which
-        never raises the objective.
+        A problem on ``kernel.manifold(m, n, bound)``, with points ``(lam, V, U)`` for ``A = diag(lam) V, C = U``. It
+        has the initializers ``"medoid"`` (the datum with the least mean squared distance to all) and ``"random"``;
+        mini-batches; for a kernel that is ``convex_in_output``, such as the projection kernel, the block update
+        ``"polar"`` of U, which never increases the objective.
 
     Raises
     ------

@@ -14,14 +14,14 @@ def canonical_form(A: ArrayLike, C: ArrayLike, x1: ArrayLike | None = None, *, b
     """Return the canonical tuple ``(lam, V, U)`` of systems, with ``A`` P-equivalent to ``diag(lam) V`` (Theorem 1).
 
     From the singular value decomposition ``A = W diag(s) Z'``: ``lam = s``, ``V = Z' W``, ``U = C W``. A bound clips
-    lam, so that the system is no longer equivalent where it acts.
+    lam; a system with clipped entries is no longer equivalent.
 
     Parameters
     ----------
     A : array (..., n, n)
     C : array (..., m, n)
     x1 : array (..., n), optional
-        First states: then the tuple has the fourth part ``W' x1``.
+        First states. If they are given, the tuple has the fourth part ``W' x1``.
     bound : float, optional
 
     Returns

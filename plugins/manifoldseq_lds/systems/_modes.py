@@ -32,10 +32,10 @@ class Modes:
     damping_ratios : ndarray of shape (N, n)
         ``-ln|z| / |ln z|``, between 0 (an undamped mode) and 1 (no oscillation); negative for a mode that grows.
     decay_times : ndarray of shape (N, n)
-        Seconds (steps without a rate) after which ``1/e`` of a mode is left; 0 where the eigenvalue is 0, infinite
-        where its modulus is 1, negative where the mode grows.
+        Seconds (steps without a rate) after which a mode has decayed to ``1/e``. The time is 0 if the eigenvalue is 0,
+        infinite if its modulus is 1, and negative if the mode grows.
     shapes : ndarray of shape (N, m, n), complex
-        ``C`` times the eigenvectors, of unit length: how much each output takes part, and at which phase.
+        ``C`` times the eigenvectors, scaled to unit length: the amplitude and phase of the mode in each output.
     """
 
     eigenvalues: Complex
@@ -48,8 +48,8 @@ class Modes:
 def modes(systems: Systems, sampling_rate: float | None = None) -> Modes:
     """Return the frequency, damping and shape of each mode of systems.
 
-    They are those of A, which a stabilizer may have changed. `LDSIdentifier.modes` returns the modes of sequences as
-    they are estimated, before stabilization.
+    The modes are those of A, which a stabilizer may have changed. `LDSIdentifier.modes` returns the estimated modes of
+    sequences before stabilization.
 
     Parameters
     ----------

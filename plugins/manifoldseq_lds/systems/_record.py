@@ -80,16 +80,16 @@ class Systems:
     Omega : array-like of shape (N, m) or (N, m, m), optional
         Variances of the output noise w, which is independent between outputs, or its covariances.
     P1 : array-like of shape (N, n, n), optional
-        Covariances of the first states; that of the state noise if they are not given.
+        Covariances of the first states. By default they equal the covariance of the state noise.
     B : array-like of shape (N, n, p), optional
-        Input matrices: what inputs add to the next state.
+        Input matrices: inputs u add ``B u`` to the next state.
     D : array-like of shape (N, m, p), optional
-        Feedthrough: what inputs add to the output; B and D are given together.
+        Feedthrough matrices: inputs u add ``D u`` to the output. B and D are given together.
     moments : array-like of shape (N, 2 d), optional
         Moments of each sequence: the mean of each of its d channels and the logarithm of its standard
         deviation, in units of the scale of the channel. `MomentKernel` compares them.
     A_estimate : array-like of shape (N, n, n), optional
-        Transition matrices as they were estimated, before a stabilizer made A of them. They may be unstable.
+        The estimated transition matrices before stabilization. They may be unstable.
 
     Raises
     ------
@@ -100,7 +100,7 @@ class Systems:
     Notes
     -----
     An integer index gives one item, the tuple of arrays ``(A, C, x1, noise_factor, mean)`` of one system without the
-    trailing fields that are None (no kernel looks at the others); slices, integer arrays and boolean masks give
+    trailing fields that are None (kernels use no other fields). Slices, integer arrays and boolean masks return
     `Systems`.
 
     Examples
@@ -207,7 +207,7 @@ class Systems:
         Raises
         ------
         ValueError
-            If there are no items, they do not have the same fields and shapes, or a system is not valid.
+            If there are no items, if fields or shapes differ, or if a system is not valid.
 
         Examples
         --------
@@ -306,8 +306,8 @@ def chosen(first: NDArray[np.bool_], one: Systems, other: Systems) -> Systems:
 def to_item(point: Any) -> System:
     """Map a point ``(lam, V, U)`` of the canonical manifold to the item ``(A, C) = (diag(lam) V, U)``.
 
-    Broadcasts over leading axes and can be differentiated by autograd. Further factors of the point follow as they are:
-    a first state becomes the third part. Theorem 1 of Huang et al.
+    Broadcasts over leading axes and can be differentiated by autograd. Further factors of the point are appended
+    without change: a first state becomes the third part. The map is that of Theorem 1 of Huang et al.
 
     Examples
     --------
@@ -320,7 +320,7 @@ def to_item(point: Any) -> System:
 
 
 def example(rng: np.random.Generator) -> Systems:
-    """Return five random stable systems with three states and six outputs, to check kernels and models on."""
+    """Return five random stable systems with three states and six outputs, as example data for checks."""
     A = rng.standard_normal((5, 3, 3))
     A *= (rng.uniform(0.3, 0.95, 5) / np.abs(np.linalg.eigvals(A)).max(axis=-1))[:, None, None]
     return Systems(A, np.linalg.qr(rng.standard_normal((5, 6, 3)))[0], x1=rng.standard_normal((5, 3)))

@@ -16,13 +16,13 @@ class StateEstimates:
     Attributes
     ----------
     means : list of ndarray of shape (T_i - delay + 1, n)
-        Of the states.
+        Means of the states.
     covariances : list of ndarray of shape (T_i - delay + 1, n, n)
     outputs : list of ndarray of shape (T_i, d)
-        What is expected of a recording, in the units of the sequences: a prediction where a value is missing, the
-        signal without its noise elsewhere.
+        The expected outputs in the units of the sequences: a prediction for missing values, and the signal without
+        noise for recorded values.
     output_std : list of ndarray of shape (T_i, d)
-        Standard deviations of a new recording around it, output noise included.
+        Standard deviations of a new recording around the expected outputs, including output noise.
     log_likelihood : ndarray of shape (N,)
         As `LDSIdentifier.log_likelihood`.
     """

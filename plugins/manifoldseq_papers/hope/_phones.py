@@ -114,7 +114,7 @@ def edit_distance(found: ArrayLike, said: ArrayLike) -> int:
 
     Notes
     -----
-    One row of the table of Wagner and Fischer at a time; insertions in a row are a running minimum.
+    The table of Wagner and Fischer is computed row by row; insertions in a row are a running minimum.
     """
     found, said = np.asarray(found), np.asarray(said)
     places = np.arange(len(found) + 1)
@@ -128,7 +128,7 @@ def edit_distance(found: ArrayLike, said: ArrayLike) -> int:
 
 
 def phone_error(found: Iterable[ArrayLike], said: Iterable[ArrayLike]) -> float:
-    """Return the phone error rate (%): edits between folded sequences, per phone that was said."""
+    """Return the phone error rate (%): edits between folded sequences, divided by the number of spoken phones."""
     pairs: Sequence[tuple[Codes, Codes]] = [(fold(a), fold(b)) for a, b in zip(found, said, strict=True)]
     total = sum(len(b) for _, b in pairs)
     if not total:
