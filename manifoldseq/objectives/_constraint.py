@@ -38,6 +38,8 @@ class Constraint:
         ``hessian_product(point, w, vector)``, the Euclidean Hessian of ``sum(w * value)`` along an ambient vector.
     jacobian : matrix, optional
         The constant derivative of a linear constraint with respect to the flat point, dense or sparse.
+    costly_hessian : bool
+        Whether `hessian_product` is differentiated automatically, and costs as much as several gradients.
     """
 
     value: Callable[[Any], Any]
@@ -45,6 +47,7 @@ class Constraint:
     jacobian_product: Callable[[Any, Any], Any] | None = None
     hessian_product: Callable[[Any, Any, Any], Any] | None = None
     jacobian: Any = field(default=None, repr=False)
+    costly_hessian: bool = False
 
     def __getstate__(self) -> dict[str, Any]:
         return {name: portable(value, "the constraint") for name, value in vars(self).items()}
@@ -101,7 +104,11 @@ def constraint(
         return Constraint(function, partial(_with_vjp, function, vjp), jacobian_product, hessian_product)
     by = ArrayByAutograd(function)
     return Constraint(
-        by.array, by.linearize, jacobian_product or by.jacobian_product, hessian_product or by.weighted_hessian_product
+        by.array,
+        by.linearize,
+        jacobian_product or by.jacobian_product,
+        hessian_product or by.weighted_hessian_product,
+        costly_hessian=hessian_product is None,
     )
 
 
@@ -117,6 +124,7 @@ def constraint_of(given: Objective | Constraint) -> Constraint:
         partial(_of_objective, fused),
         partial(_slope, fused),
         None if product is None else partial(_weighted, product),
+        costly_hessian=given.costly_hessian,
     )
 
 

@@ -163,6 +163,7 @@ def multiplied(problem: Problem, unit: float) -> Problem:
             lambda x: f.value(x) * unit,
             value_and_gradient,
             None if product is None else lambda x, u: times(unit, product(x, u)),
+            costly_hessian=f.costly_hessian,
         ),
     )
 

@@ -90,7 +90,8 @@ def test_mixed_constraints_have_the_minimum_of_slsqp(inner: str) -> None:
     problem = ms.Problem(Euclidean(5), lambda x: 0.5 * x @ Q @ x + c @ x, inequalities=[equal, box, round_])
     assert len(problem.equalities) == 2 and len(problem.inequalities) == 3
     exact = ms.GradientNorm(1e-8, feasibility=1e-8) | ms.MaxIterations(2000)
-    result = ms.minimize(problem, np.zeros(5), options={"inner_solver": inner}, stop=exact)
+    options = {"inner_solver": inner}
+    result = ms.minimize(problem, np.zeros(5), solver="augmented-lagrangian", options=options, stop=exact)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # scipy prefers separate elements for equalities
         judge = minimize(
@@ -200,7 +201,12 @@ def test_derivatives_of_a_constraint_are_functions(name: str) -> None:
         (lambda x, u: "a", TypeError, "a jacobian_product of the problem returned str 'a': a real number"),
     ],
 )
-def test_a_wrong_jacobian_product_is_told(product: Any, error: type[Exception], words: str) -> None:
+@pytest.mark.parametrize(
+    "solver", [ms.solvers.SQP(), ms.solvers.AugmentedLagrangian(inner_solver="tr")], ids=["sqp", "augmented-lagrangian"]
+)
+def test_a_wrong_jacobian_product_is_told(
+    solver: ms.solvers.Solver, product: Any, error: type[Exception], words: str
+) -> None:
     f = ms.objective(
         lambda x: x[0] * x[1], lambda x: np.array([x[1], x[0], 0]), hessian_product=lambda x, u: u[[1, 0, 2]]
     )
@@ -208,9 +214,7 @@ def test_a_wrong_jacobian_product_is_told(product: Any, error: type[Exception], 
         lambda x: x - 0.5, lambda x, w: w, jacobian_product=product, hessian_product=lambda x, w, u: 0 * u
     )
     with pytest.raises(error, match=words):
-        ms.minimize(
-            ms.Problem(Sphere(3), f, inequalities=wrong), np.array([0.6, 0.8, 0.0]), options={"inner_solver": "tr"}
-        )
+        ms.minimize(ms.Problem(Sphere(3), f, inequalities=wrong), np.array([0.6, 0.8, 0.0]), solver=solver)
 
 
 @pytest.mark.parametrize(
