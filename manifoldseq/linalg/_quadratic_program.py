@@ -7,12 +7,12 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
-from scipy.linalg import lapack
+from scipy.linalg import get_lapack_funcs
 
 from .._extras import needing
+from ._blas import POTRF
 
-_lapack: Any = lapack
-dpotrf, dpotrs, dposv = _lapack.dpotrf, _lapack.dpotrs, _lapack.dposv
+_potrs, _posv = get_lapack_funcs(("potrs", "posv"), dtype=np.float64)
 
 CORRECTIONS, SINGULAR, WITHIN = 12, 1e-13, 1e-9
 """Most corrections of a guess; what makes dependent active constraints solvable, relative to the diagonal; and the
@@ -59,7 +59,7 @@ def quadratic_program(
     >>> (d + 0.0).tolist(), multipliers.tolist(), active.tolist()
     ([1.0, 0.0], [2.0, 0.0], [True, False])
     """
-    L, failed = dpotrf(P, lower=1)
+    L, failed = POTRF(P, lower=1)
     if failed or not (np.isfinite(q).all() and np.isfinite(b).all() and np.isfinite(A).all()):
         return None
     found = _corrected(L, q, A, b, n_equal, active)
@@ -80,7 +80,7 @@ def _corrected(
 
     Rows with a negative multiplier leave the guess, violated rows enter it, until none does.
     """
-    free = -dpotrs(L, q, lower=1)[0]
+    free = -_potrs(L, q, lower=1)[0]
     if not b.size:
         return free, np.zeros(0), active
     violated, sizes = b + A @ free, np.abs(A).sum(axis=1)
@@ -92,14 +92,14 @@ def _corrected(
         multipliers, d, v = np.zeros(b.size), free, violated
         if held.size:
             rows = A[held]
-            moved = dpotrs(L, rows.T, lower=1)[0]
+            moved = _potrs(L, rows.T, lower=1)[0]
             K = rows @ moved
             K.flat[:: held.size + 1] += SINGULAR * (float(K.trace()) / held.size) or SINGULAR
-            K, weights, failed = dposv(K, violated[held], lower=1)
+            K, weights, failed = _posv(K, violated[held], lower=1)
             if failed:
                 return None
             d = free - moved @ weights
-            more = dpotrs(K, b[held] + rows @ d, lower=1)[0]  # one refinement
+            more = _potrs(K, b[held] + rows @ d, lower=1)[0]  # one refinement
             multipliers[held] = weights + more
             d = d - moved @ more
             v = b + A @ d
