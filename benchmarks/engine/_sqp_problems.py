@@ -1,7 +1,7 @@
 """Eight problems of Hock and Schittkowski and six on manifolds, for sequential quadratic programming.
 
-The list was written before the first measurement. Gradients and vector-Jacobian products are written by hand; no
-second derivatives are given, as scipy's SLSQP takes none.
+The list was written before the first measurement. Gradients, Jacobians and vector-Jacobian products are written by
+hand; no second derivatives are given, as scipy's SLSQP takes none.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ def _textbook(
         if functions is None:
             return ()
         value, jacobian = functions
-        return ms.constraint(value, vjp=lambda x, w: w @ jacobian(x))
+        return ms.constraint(value, jacobian=jacobian)
 
     problem = ms.Problem(
         Euclidean(center.size),

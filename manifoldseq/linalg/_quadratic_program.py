@@ -36,7 +36,7 @@ def quadratic_program(
     Parameters
     ----------
     P : ndarray of shape (n, n)
-        Positive definite.
+        Positive definite; all numbers are finite.
     q : ndarray of shape (n,)
     A, b : ndarray of shapes (m, n) and (m,)
         The first `n_equal` rows are equalities.
@@ -60,7 +60,7 @@ def quadratic_program(
     ([1.0, 0.0], [2.0, 0.0], [True, False])
     """
     L, failed = POTRF(P, lower=1)
-    if failed or not (np.isfinite(q).all() and np.isfinite(b).all() and np.isfinite(A).all()):
+    if failed:
         return None
     found = _corrected(L, q, A, b, n_equal, active)
     if found is None and b.size:
@@ -83,8 +83,8 @@ def _corrected(
     free = -_potrs(L, q, lower=1)[0]
     if not b.size:
         return free, np.zeros(0), active
-    violated, sizes = b + A @ free, np.abs(A).sum(axis=1)
-    rounding = 1e-14 * sizes * float(np.abs(free).max(initial=0.0))
+    violated, sizes = b + A @ free, np.sqrt(np.einsum("ij,ij->i", A, A))
+    rounding, level = 1e-14 * math.sqrt(free.dot(free)), WITHIN * np.abs(b)
     active = active.copy()
     active[:n_equal] = True
     for _ in range(CORRECTIONS):
@@ -94,7 +94,8 @@ def _corrected(
             rows = A[held]
             moved = _potrs(L, rows.T, lower=1)[0]
             K = rows @ moved
-            K.flat[:: held.size + 1] += SINGULAR * (float(K.trace()) / held.size) or SINGULAR
+            diagonal = K.reshape(-1)[:: held.size + 1]
+            diagonal += SINGULAR * float(diagonal.sum()) / held.size or SINGULAR
             K, weights, failed = _posv(K, violated[held], lower=1)
             if failed:
                 return None
@@ -103,12 +104,12 @@ def _corrected(
             multipliers[held] = weights + more
             d = d - moved @ more
             v = b + A @ d
-        tolerated = WITHIN * (np.abs(b) + sizes * float(np.abs(d).max(initial=0.0))) + rounding
-        sign = multipliers < -WITHIN * float(np.abs(multipliers).max(initial=0.0))
+        tolerated = level + (WITHIN * math.sqrt(d.dot(d)) + rounding) * sizes
+        sign = multipliers < -WITHIN * math.sqrt(multipliers.dot(multipliers))
         sign[:n_equal] = False
         wrong = np.where(active, sign, v > tolerated)
         if not wrong.any():
-            if held.size and not np.all(np.abs(v[held]) <= tolerated[held]):
+            if held.size and not (np.abs(v[held]) <= tolerated[held]).all():
                 return None  # dependent rows that contradict each other, or rounding
             multipliers[n_equal:] = np.maximum(multipliers[n_equal:], 0.0)
             return d, multipliers, active

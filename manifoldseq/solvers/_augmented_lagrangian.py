@@ -15,6 +15,7 @@ import scipy.sparse as sp
 from scipy.optimize import lsq_linear
 
 from .._checks import check_number, check_optional, check_positive
+from .._copies import with_parts
 from .._problem import Problem
 from .._result import FEASIBLE, Evaluations, Measures, Point, Status, Tree
 from .._stopping import LAST, GradientNorm, Look, MaxIterations, RunSoFar, StoppingRule
@@ -368,7 +369,7 @@ class Penalized:
     @cached_property
     def problem(self) -> Problem:
         """The augmented Lagrangian on the manifold."""
-        return dataclasses.replace(self.original, objective=self.objective, equalities=(), inequalities=())
+        return with_parts(self.original, objective=self.objective, equalities=(), inequalities=())
 
     @classmethod
     def of(cls, problem: Problem, state: State) -> Penalized:
@@ -395,6 +396,7 @@ class Penalized:
         """Return the parts at the start, which tells the number of entries and their units; multipliers are zero."""
         plain = self._evaluated(x)
         self._multipliers, self._units = np.zeros(plain.c.size), _units(plain, self.all)
+        self._seen = [with_parts(plain, c=self._units * plain.c, units=self._units)]
         return self.parts(x)
 
     def parts(self, x: Point) -> _Parts:
@@ -431,16 +433,16 @@ class Penalized:
             units,
         )
 
-    def lagrangian(self, multipliers: np.ndarray) -> Problem:
-        """Return f + Σ multiplierₖ cₖ on the manifold, for constant multipliers of the constraints in their units."""
+    def lagrangian(self, multipliers: np.ndarray, more: float = 0.0) -> Problem:
+        """Return f + Σ multiplierₖ cₖ + more on the manifold, for multipliers of the constraints in their units."""
 
         def value_and_gradient(x: Tree) -> tuple[float, Tree]:
             at = self.parts(x)
-            return at.fun + float(multipliers @ at.c), at.add(at.egrad, multipliers * self.units)
+            return at.fun + float(multipliers @ at.c) + more, at.add(at.egrad, multipliers * self.units)
 
         product = partial(self.weighted_hessian, weights=multipliers) if self.twice else None
         objective = Objective(lambda x: value_and_gradient(x)[0], value_and_gradient, product)
-        return dataclasses.replace(self.original, objective=objective, equalities=(), inequalities=())
+        return with_parts(self.original, objective=objective, equalities=(), inequalities=())
 
     def weights(self, c: np.ndarray) -> np.ndarray:
         """Return the multipliers at which the gradient of the Lagrangian is that of the augmented one."""
@@ -541,8 +543,8 @@ class Penalized:
         at, rows = self.parts(x), np.zeros((self.units.size, basis.shape[1]))
         for cut, shape, pull, each in zip(at.cuts, at.shapes, at.pulls, self.all, strict=True):
             count = cut.stop - cut.start
-            if each.jacobian is not None:
-                rows[cut] = each.jacobian @ basis
+            if (matrix := each.matrix(x, count)) is not None:
+                rows[cut] = matrix @ basis
             elif each.jacobian_product is not None and basis.shape[1] < count:
                 for k, column in enumerate(basis.T):
                     u = unflattener(x)(column.astype(dtype_of(x), copy=False))
@@ -565,8 +567,8 @@ def _units(at: _Parts, constraints: list[Constraint]) -> np.ndarray:
     sizes = np.zeros(at.c.size)
     for cut, pull, each in zip(at.cuts, at.pulls, constraints, strict=True):
         count = cut.stop - cut.start
-        if each.jacobian is not None:
-            largest = abs(each.jacobian).max(axis=1)
+        if (matrix := each.matrix(at.x, count)) is not None:
+            largest = abs(matrix).max(axis=1)
             sizes[cut] = np.ravel(largest.toarray() if sp.issparse(largest) else largest)
         elif count <= MOST_ROWS:
             rows = [leaves(pull(np.eye(1, count, k)[0])) for k in range(count)]

@@ -13,7 +13,7 @@ import numpy as np
 from .._problem import Problem
 from .._result import FEASIBLE, Measures, Point, Status
 from .._stopping import Look
-from ..linalg import clarabel, dtype_of, flatten, freeze, norm, polar, quadratic_program, unflattener
+from ..linalg import EPS, clarabel, dtype_of, flatten, freeze, norm, polar, quadratic_program, unflattener
 from ._augmented_lagrangian import LARGEST, AugmentedLagrangian, Penalized
 from ._base import Solver, one_of
 from ._claims import unclaimed_slope
@@ -179,7 +179,10 @@ class SQP(Solver):
     def unclaimed_slope(self, problem: Problem, state: State, now: Measures) -> float:
         if state["instead"] is not None:
             return _OTHER.unclaimed_slope(problem, state["instead"], now)
-        lagrangian = _penalized(problem, state).lagrangian(state["lam"])
+        # the terms cancel each other: their rounding is that of a value of their size
+        terms = norm(state["g"]) + _length(np.abs(state["J"]).T @ np.abs(state["lam"]))
+        size = terms * (float(problem.manifold.scale(state["x"])) or 1.0)
+        lagrangian = _penalized(problem, state).lagrangian(state["lam"], size)
         return unclaimed_slope(lagrangian, evaluate(lagrangian, state["x"]), abs(now.fun))
 
     def _exact(self, problem: Problem, penalized: Penalized) -> bool:
@@ -192,14 +195,14 @@ class SQP(Solver):
         """Return the Hessian of the Lagrangian in coordinates, positive definite."""
         H = there.hessian(state["lam"])
         gradient = there.g + there.J.T @ state["lam"]
-        least = 0.01 * float(np.linalg.norm(gradient)) / max(1.0, float(there.scale))
+        least = 0.01 * _length(gradient) / max(1.0, float(there.scale))
         return _definite(H, there.J[state["active"]], least)
 
     def _settled(self, problem: Problem, state: State) -> bool:
         """Return whether the step is so short, or its decrease so small, that only curvature can say more."""
         if state["violation"] > FEASIBLE or state["complementarity"] > FEASIBLE or state["residual"]:
             return False
-        ahead, way = 0.5 * state["bent"], float(np.linalg.norm(state["d"]))
+        ahead, way = 0.5 * state["bent"], _length(state["d"])
         return ahead <= 1e-10 * abs(state["fun"]) or way <= 1e-7 * float(problem.manifold.scale(state["x"]))
 
     def _solved(
@@ -208,10 +211,8 @@ class SQP(Solver):
         """Return the state at a point: the quadratic program there with its solution, and the measures."""
         at, g, J, n = there.at, there.g, there.J, penalized.n
         violated = penalized.violation(at.c)
-        distance, residual = float(np.linalg.norm(violated)), 0.0
-        finite = bool(
-            np.isfinite(at.c).all() and np.isfinite(g).all() and np.isfinite(J).all() and np.isfinite(H).all()
-        )
+        distance, residual = _length(violated), 0.0
+        finite = math.isfinite(float(at.c.sum()) + float(g.sum()) + float(J.sum()) + float(H.sum()))
         P = H + run["damping"] * np.eye(g.size) if run["damping"] else H
         found = quadratic_program(P, g, J, at.c, n, run["active"]) if finite else None
         if found is not None and at.c.size and not _moderate(found, there):
@@ -222,16 +223,20 @@ class SQP(Solver):
             found = found if found is None or _moderate(found, there) else None
             relaxed = run["relaxed"] + 1
         d, lam, active = (np.zeros(g.size), np.zeros(at.c.size), run["active"]) if found is None else found
-        weight = ARMED * float(np.linalg.norm(lam))
+        weight = ARMED * _length(lam)
         nu = max(weight, 0.5 * (run["nu"] + weight))
         bent = float(d @ P @ d)
         if distance > residual:  # the direction decreases the merit function
             nu = max(nu, (float(g @ d) + 0.25 * bent) / (0.9 * (distance - residual)))
         nu = min(nu, LARGEST)
         gradient = g + J.T @ lam
-        grad_norm = float(np.linalg.norm(gradient))
-        largest = penalized.largest(at.c)
-        complementarity = penalized.complementarity(at.c, lam)
+        grad_norm = _length(gradient)
+        several, largest, complementarity = at.c.size > n, 0.0, 0.0
+        if distance:
+            largest = float((violated / penalized.units).max())
+        if several and (lam[n:] > 0).any():
+            complementarity = float(penalized.complementarity(at.c, lam).max())
+        given = lam * penalized.units
         state = {
             "start": run["start"],
             "x": there.x,
@@ -247,7 +252,8 @@ class SQP(Solver):
             "nu": nu,
             "residual": residual,
             "violation": largest,
-            "complementarity": float(complementarity.max(initial=0.0)),
+            "complementarity": complementarity,
+            "distance": distance,
             "relaxed": relaxed if found is not None else MOST_RELAXED + 1,
             "steps": run["steps"],
             "fresh": run.get("fresh", False),
@@ -257,10 +263,7 @@ class SQP(Solver):
             "feasible": there.x if largest <= FEASIBLE else run["feasible"],
             "units": penalized.units,
             "instead": None,
-            "multipliers": {
-                "equalities": (lam * penalized.units)[:n],
-                "inequalities": (lam * penalized.units)[n:],
-            },
+            "multipliers": {"equalities": given[:n], "inequalities": given[n:]},
         }
         measures = Measures(
             at.fun,
@@ -273,7 +276,7 @@ class SQP(Solver):
             # ‖g‖²/2κ is then the decrease ½⟨d, H d⟩ that the model predicts
             curvature=grad_norm**2 / bent if bent > 0 and not residual else None,
             scale=there.scale,
-            complementarity=state["complementarity"] if at.c.size > n else None,
+            complementarity=complementarity if several else None,
         )
         return state, measures
 
@@ -282,13 +285,13 @@ class SQP(Solver):
     ) -> tuple[Point, np.ndarray, np.ndarray] | None:
         """Return a point with a lower merit, and the coordinates of the step to it; None if there is none."""
         x, d, nu, c = state["x"], state["d"], state["nu"], state["c"]
-        length = float(np.linalg.norm(d))
+        length = _length(d)
         if not length:
             return (x, d, state["lam"]) if state["residual"] == 0 and state["violation"] <= FEASIBLE else None
-        before = float(np.linalg.norm(penalized.violation(c)))
+        before = state["distance"]
         slope = float(state["g"] @ d) + nu * (state["residual"] - before)
         merit = state["fun"] + nu * before
-        slack = 50 * float(np.finfo(dtype_of(x)).eps) * (abs(state["fun"]) + nu * float(np.abs(c).max(initial=0.0)))
+        slack = 50 * EPS[dtype_of(x)] * (abs(state["fun"]) + nu * _length(c))
         tree = _vector(x, state["B"])
         most = FARTHEST * max(1.0, float(problem.manifold.scale(x))) / length
         t = min(1.0, most, float(problem.manifold.longest(x, tree(d))))
@@ -300,7 +303,7 @@ class SQP(Solver):
                 at = penalized.parts(y)
             except (np.linalg.LinAlgError, FloatingPointError):
                 return y, math.inf, c
-            value = at.fun + nu * float(np.linalg.norm(penalized.violation(at.c)))
+            value = at.fun + nu * _length(penalized.violation(at.c))
             return y, value if math.isfinite(value) else math.inf, at.c
 
         for trial in range(TRIALS):
@@ -333,7 +336,7 @@ class SQP(Solver):
     ) -> tuple[State, Measures]:
         """Return the state at a new point; without multipliers the model begins anew."""
         there = _Local(problem, penalized, y, state["B"])
-        run = {**state, "step_size": float(np.linalg.norm(step)), "fresh": False, "damping": _damping(state, step)}
+        run = {**state, "step_size": _length(step), "fresh": False, "damping": _damping(state, step)}
         if self._exact(problem, penalized):
             return self._solved(problem, penalized, there, self._hessian(there, state), run)
         if multipliers is None:
@@ -343,7 +346,7 @@ class SQP(Solver):
         if S is not None:
             H, before, step = S.T @ H @ S, before @ S, step @ S
         change = there.g + there.J.T @ multipliers - before
-        rounding = 1e3 * float(np.finfo(dtype_of(y)).eps) * _terms(there, multipliers)
+        rounding = 1e3 * EPS[dtype_of(y)] * _terms(there, multipliers)
         return self._solved(problem, penalized, there, _updated(H, step, change, state["fresh"], rounding), run)
 
     def _leave(self, problem: Problem, penalized: Penalized, state: State) -> tuple[Point, np.ndarray] | None:
@@ -353,7 +356,7 @@ class SQP(Solver):
             return None
         x, nu = state["x"], state["nu"]
         held, tree = state["active"], _vector(state["x"], state["B"])
-        merit = state["fun"] + nu * float(np.linalg.norm(penalized.violation(state["c"])))
+        merit = state["fun"] + nu * _length(penalized.violation(state["c"]))
         t = 0.1 * (float(problem.manifold.scale(x)) or 1.0)
         for _ in range(12):
             for bent, v in reduced.ways:
@@ -362,7 +365,7 @@ class SQP(Solver):
                     with np.errstate(all="ignore"):
                         y = freeze(retracted(problem, x, tree(step), self.retraction))
                     at = penalized.parts(y)
-                    value = at.fun + nu * float(np.linalg.norm(penalized.violation(at.c)))
+                    value = at.fun + nu * _length(penalized.violation(at.c))
                     if value < merit + 0.05 * bent * t * t:
                         return y, step
                     w = _shortest(state["J"][held], -at.c[held]) if correction == 0 and held.any() else None
@@ -396,6 +399,10 @@ def _penalized(problem: Problem, state: State) -> Penalized:
     penalized = Penalized(problem, state["lam"], state["nu"], state["units"])
     penalized.n = state["multipliers"]["equalities"].size
     return penalized
+
+
+def _length(v: np.ndarray) -> float:
+    return math.sqrt(v.dot(v))
 
 
 def _vector(x: Any, B: np.ndarray) -> Callable[[np.ndarray], Any]:
@@ -453,10 +460,10 @@ class _Local:
 
 def _damping(state: State, step: np.ndarray) -> float:
     """Return what is added to the diagonal of the model after a step: it makes steps short that were cut by ten."""
-    damping, length = state["damping"], float(np.linalg.norm(state["d"]))
+    damping, length = state["damping"], _length(state["d"])
     if not length:
         return 0.0
-    share, bend = max(1e-8, float(np.linalg.norm(step)) / length), state["bent"] / length**2
+    share, bend = max(1e-8, _length(step) / length), state["bent"] / length**2
     if share <= CUT:
         return max(2 * damping, DAMPED * bend / share)
     damping *= 0.1 if share >= 1 - CUT else 1.0
@@ -465,7 +472,7 @@ def _damping(state: State, step: np.ndarray) -> float:
 
 def _first(there: _Local) -> np.ndarray:
     """Return the first quasi-Newton matrix: a step as long as the point without constraints."""
-    return (float(np.linalg.norm(there.g)) / max(1.0, there.scale) or 1.0) * np.eye(there.g.size)
+    return (_length(there.g) / max(1.0, there.scale) or 1.0) * np.eye(there.g.size)
 
 
 def _terms(there: _Local, lam: np.ndarray) -> float:
@@ -480,8 +487,8 @@ def _coordinates(problem: Problem, B: np.ndarray) -> np.ndarray:
 def _moderate(found: tuple[np.ndarray, np.ndarray, np.ndarray], there: _Local) -> bool:
     """Return whether step and multipliers of a quadratic program are of a size that means something."""
     d, lam, _ = found
-    size = float(np.linalg.norm(there.g)) + 1.0
-    return float(np.abs(lam).max()) <= 1e8 * size and float(np.linalg.norm(d)) <= 1e4 * max(1.0, there.scale)
+    size = _length(there.g) + 1.0
+    return _length(lam) <= 1e8 * size and _length(d) <= 1e4 * max(1.0, there.scale)
 
 
 def _relaxed(
@@ -499,7 +506,7 @@ def _relaxed(
     least = c + J @ nearest[0][:k]
     target = least + RELAXED * (c - least)
     target[n:] = np.maximum(least, 0.0)[n:] * (1 - RELAXED) + RELAXED * np.maximum(c, 0.0)[n:]
-    return quadratic_program(H, g, J, c - target, n, active), float(np.linalg.norm(target))
+    return quadratic_program(H, g, J, c - target, n, active), _length(target)
 
 
 def _shortest(J: np.ndarray, right: np.ndarray) -> np.ndarray | None:
@@ -552,7 +559,7 @@ def _updated(H: np.ndarray, s: np.ndarray, y: np.ndarray, fresh: bool, noise: fl
     # the change of the gradient is rounding along a step that is too short
     if not bent > 0 or not math.isfinite(along + float(y @ y)) or bent <= noise * math.sqrt(square):
         return H
-    if fresh and along > 1e-8 * math.sqrt(square) * float(np.linalg.norm(y)):
+    if fresh and along > 1e-8 * math.sqrt(square) * _length(y):
         scale = float(y @ y) / along
         H, Hs, bent = scale * np.eye(len(H)), scale * s, scale * square
     if along < 0.2 * bent:
@@ -615,7 +622,7 @@ class _Reduced:
                 near = quadratic_program(
                     np.eye(v.size), -way, rows, np.zeros(len(rows)), len(held), np.zeros(len(rows), bool)
                 )
-                length = 0.0 if near is None else float(np.linalg.norm(near[0]))
+                length = 0.0 if near is None else _length(near[0])
                 if near is None or length < 1e-3:
                     continue
                 way = near[0] / length
@@ -646,7 +653,7 @@ def _lanczos(
 ) -> tuple[np.ndarray, np.ndarray, float]:
     """Return Ritz values and vectors of a symmetric product, from the gradient and a random vector."""
     k = gradient.size
-    size = float(np.linalg.norm(gradient))
+    size = _length(gradient)
     v = np.random.default_rng(0).standard_normal(k)
     if k and size:
         v = v / np.linalg.norm(v) + gradient / size
@@ -656,7 +663,7 @@ def _lanczos(
         for _ in range(2):
             for b in basis:
                 v = v - (b @ v) * b
-        length = float(np.linalg.norm(v))
+        length = _length(v)
         if not length > 1e-10:
             break
         b = v / length
@@ -665,7 +672,7 @@ def _lanczos(
             break
         basis.append(b)
         images.append(image)
-        size = float(np.linalg.norm(image))
+        size = _length(image)
         v = image / size if size else np.random.default_rng(len(basis)).standard_normal(k)
     if not basis:
         return np.zeros(0), np.zeros((k, 0)), 0.0

@@ -249,3 +249,35 @@ def test_constraints_are_pickled_by_name() -> None:
         again = pickle.loads(pickle.dumps(made))
         x = np.array([0.6, 0.8, 0.0])
         np.testing.assert_array_equal(again.value(x), made.value(x))
+
+
+def test_a_whole_jacobian_stands_for_vector_products() -> None:
+    """Values, gradients and products are those of the same function with `vjp`; scipy's matrices are taken too."""
+    rng = np.random.default_rng(4)
+    A, M = rng.standard_normal((3, 6)), Stiefel(3, 2)
+    x, u = M.random_point(rng), rng.standard_normal((3, 2))
+
+    def value(X: np.ndarray) -> np.ndarray:
+        return A @ X.ravel() ** 2
+
+    for matrix in (lambda X: 2 * A * X.ravel(), lambda X: sp.csr_array(2 * A * X.ravel())):
+        whole = ms.constraint(value, jacobian=matrix)
+        products = ms.constraint(value, vjp=lambda X, w: 2 * (w @ A).reshape(3, 2) * X)
+        w = rng.standard_normal(3)
+        np.testing.assert_allclose(whole.linearize(x)[1](w), products.linearize(x)[1](w), rtol=1e-12)
+        assert whole.jacobian_product is not None
+        t = 1e-6
+        np.testing.assert_allclose(
+            whole.jacobian_product(x, u), (value(x + t * u) - value(x - t * u)) / (2 * t), rtol=1e-6
+        )
+        f = ms.objective(lambda X: float(np.sum(X)), np.ones_like)
+        results = [
+            ms.minimize(ms.Problem(M, f, inequalities=[each]), x, solver=solver)
+            for each in (whole, products)
+            for solver in ("sqp", "augmented-lagrangian")
+        ]
+        for result in results:
+            assert result.fun == pytest.approx(results[0].fun, abs=1e-6)
+    wrong = ms.constraint(value, jacobian=lambda X: np.ones((2, 6)))
+    with pytest.raises(ValueError, match=r"jacobian of a constraint has shape \(2, 6\): \(3, 6\) is needed"):
+        ms.minimize(ms.Problem(M, f, inequalities=wrong), x, solver="sqp")
