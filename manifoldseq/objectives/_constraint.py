@@ -54,8 +54,8 @@ class Constraint:
         return {name: portable(value, "the constraint") for name, value in vars(self).items()}
 
     def __repr__(self) -> str:
-        linear = self.jacobian is not None and not callable(self.jacobian)
-        return f"Constraint(linear, {self.jacobian.shape[0]} entries)" if linear else "Constraint()"
+        J: Any = self.jacobian
+        return "Constraint()" if J is None or callable(J) else f"Constraint(linear, {J.shape[0]} entries)"
 
     def matrix(self, x: Any, count: int) -> Any:
         """Return the derivative of the `count` entries with respect to the flat point as a matrix, None if unknown."""

@@ -436,12 +436,16 @@ class Penalized:
     def lagrangian(self, multipliers: np.ndarray, more: float = 0.0) -> Problem:
         """Return f + Σ multiplierₖ cₖ + more on the manifold, for multipliers of the constraints in their units."""
 
+        def value(x: Tree) -> float:
+            at = self.parts(x)
+            return at.fun + float(multipliers @ at.c) + more
+
         def value_and_gradient(x: Tree) -> tuple[float, Tree]:
             at = self.parts(x)
-            return at.fun + float(multipliers @ at.c) + more, at.add(at.egrad, multipliers * self.units)
+            return value(x), at.add(at.egrad, multipliers * self.units)
 
         product = partial(self.weighted_hessian, weights=multipliers) if self.twice else None
-        objective = Objective(lambda x: value_and_gradient(x)[0], value_and_gradient, product)
+        objective = Objective(value, value_and_gradient, product)
         return with_parts(self.original, objective=objective, equalities=(), inequalities=())
 
     def weights(self, c: np.ndarray) -> np.ndarray:

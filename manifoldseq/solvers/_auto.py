@@ -10,9 +10,9 @@ LARGE = 500_000
 """Dimension from which the vectors of L-BFGS and of conjugate gradients cost more than the evaluations they save."""
 
 SMALL = 60
-"""Dimension up to which sequential quadratic programming takes less time than the augmented Lagrangian: on four kinds
-of problems it took between 0.1 and 0.8 times the CPU up to there, and more than it on two of them from 100 dimensions
-on (`python -m benchmarks.engine sqp`)."""
+"""Dimension up to which sequential quadratic programming takes no more time than the augmented Lagrangian: on four
+kinds of problems it took 0.06 to 1.03 times the CPU at 60 dimensions, and 0.12 to 2.9 times at 100
+(`python -m benchmarks.engine sqp`)."""
 
 
 def choose_solver(problem: Problem) -> str:
