@@ -16,8 +16,9 @@ _potrs, _posv = get_lapack_funcs(("potrs", "posv"), dtype=np.float64)
 
 CORRECTIONS, SINGULAR, WITHIN = 12, 1e-13, 1e-9
 """Most corrections of a guess; what makes dependent active constraints solvable, relative to the diagonal; and the
-relative error that a solution may have. From the guess of the step before, a program of 4 variables and 9 constraints
-takes 0.03 ms, and 0.15 ms by Clarabel (`python -m benchmarks.engine sqp`)."""
+relative error that a solution may have. From the right guess, programs of 4 variables and 9 constraints and of 60
+variables and 200 constraints take 0.06 and 0.14 ms, by Clarabel 0.22 and 11 ms, by OSQP 0.63 and 8 ms. quadprog, with
+0.01 and 1.0 ms, is under the GNU General Public License (`python -m benchmarks.engine sqp`)."""
 
 
 def clarabel() -> Any:
