@@ -7,7 +7,7 @@ import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property, partial
-from itertools import pairwise
+from itertools import accumulate, pairwise
 from typing import Any, ClassVar
 
 import numpy as np
@@ -411,10 +411,10 @@ class Penalized:
     def _evaluated(self, x: Point) -> _Parts:
         fun, egrad = self.original.objective.value_and_gradient(x)  # type: ignore[misc]
         pairs = [checked(name, each, x) for name, each in zip(self.names, self.all, strict=True)]
-        stops = np.cumsum([0, *[value.size for value, _ in pairs]])
-        cuts = tuple([slice(int(a), int(b)) for a, b in pairwise(stops)])
+        stops = list(accumulate([value.size for value, _ in pairs], initial=0))
+        cuts = tuple([slice(a, b) for a, b in pairwise(stops)])
         values = np.concatenate([value.ravel() for value, _ in pairs]) if pairs else np.zeros(0)
-        self.n = int(stops[len(self.original.equalities)])
+        self.n = stops[len(self.original.equalities)]
         units = np.ones(values.size) if self._units is None else self._units
         if units.size != values.size:
             raise ValueError(

@@ -180,10 +180,11 @@ class SQP(Solver):
         if state["instead"] is not None:
             return _OTHER.unclaimed_slope(problem, state["instead"], now)
         # the terms cancel each other: their rounding is that of a value of their size
-        terms = norm(state["g"]) + _length(np.abs(state["J"]).T @ np.abs(state["lam"]))
-        size = terms * (float(problem.manifold.scale(state["x"])) or 1.0)
-        lagrangian = _penalized(problem, state).lagrangian(state["lam"], size)
-        return unclaimed_slope(lagrangian, evaluate(lagrangian, state["x"]), abs(now.fun))
+        size = state["terms"] * (float(problem.manifold.scale(state["x"])) or 1.0)
+        penalized = _penalized(problem, state)
+        at = _iterate(state)
+        lagrangian = penalized.lagrangian(state["lam"], size)
+        return unclaimed_slope(lagrangian, at._replace(fun=at.fun + size), abs(now.fun))
 
     def _exact(self, problem: Problem, penalized: Penalized) -> bool:
         if self.hessian != "auto":
@@ -236,7 +237,7 @@ class SQP(Solver):
             largest = float((violated / penalized.units).max())
         if several and (lam[n:] > 0).any():
             complementarity = float(penalized.complementarity(at.c, lam).max())
-        given = lam * penalized.units
+        given, terms = lam * penalized.units, _terms(there, lam)
         state = {
             "start": run["start"],
             "x": there.x,
@@ -254,6 +255,7 @@ class SQP(Solver):
             "violation": largest,
             "complementarity": complementarity,
             "distance": distance,
+            "terms": terms,
             "relaxed": relaxed if found is not None else MOST_RELAXED + 1,
             "steps": run["steps"],
             "fresh": run.get("fresh", False),
@@ -270,7 +272,7 @@ class SQP(Solver):
             grad_norm,
             largest,
             run["step_size"],
-            _terms(there, lam),
+            terms,
             status=None if finite else Status.NON_FINITE,
             extra={"penalty": nu} if at.c.size else {},
             # ‖g‖²/2κ is then the decrease ½⟨d, H d⟩ that the model predicts
@@ -346,7 +348,7 @@ class SQP(Solver):
         if S is not None:
             H, before, step = S.T @ H @ S, before @ S, step @ S
         change = there.g + there.J.T @ multipliers - before
-        rounding = 1e3 * EPS[dtype_of(y)] * _terms(there, multipliers)
+        rounding = 1e3 * EPS[dtype_of(y)] * state["terms"]
         return self._solved(problem, penalized, there, _updated(H, step, change, state["fresh"], rounding), run)
 
     def _leave(self, problem: Problem, penalized: Penalized, state: State) -> tuple[Point, np.ndarray] | None:
@@ -399,6 +401,14 @@ def _penalized(problem: Problem, state: State) -> Penalized:
     penalized = Penalized(problem, state["lam"], state["nu"], state["units"])
     penalized.n = state["multipliers"]["equalities"].size
     return penalized
+
+
+def _iterate(state: State) -> Iterate[Any]:
+    """Return the iterate of the Lagrangian that a state knows, without the Euclidean gradient."""
+    gradient = state["g"] + state["lam"] @ state["J"]
+    value = state["fun"] + float(state["lam"] @ state["c"])
+    flat = (state["B"] @ gradient).astype(dtype_of(state["x"]), copy=False)
+    return Iterate(state["x"], value, None, flat, _length(gradient), state["terms"])
 
 
 def _length(v: np.ndarray) -> float:
@@ -477,7 +487,7 @@ def _first(there: _Local) -> np.ndarray:
 
 def _terms(there: _Local, lam: np.ndarray) -> float:
     """Return the size of the terms that add up to the gradient of the Lagrangian: its rounding is relative to them."""
-    return norm(there.at.egrad) + float(np.linalg.norm(np.abs(there.J).T @ np.abs(lam)))
+    return norm(there.at.egrad) + _length(np.abs(lam) @ np.abs(there.J))
 
 
 def _coordinates(problem: Problem, B: np.ndarray) -> np.ndarray:
@@ -566,9 +576,11 @@ def _updated(H: np.ndarray, s: np.ndarray, y: np.ndarray, fresh: bool, noise: fl
         share = 0.8 * bent / (bent - along)
         y = share * y + (1 - share) * Hs
         along = float(s @ y)
-    new = H + np.outer(y, y) / along - np.outer(Hs, Hs) / bent
-    new.flat[:: len(H) + 1] += CONDITION * float(new.trace())
-    return 0.5 * (new + new.T)
+    y, Hs = y / math.sqrt(along), Hs / math.sqrt(bent)
+    new = H + y[:, None] * y - Hs[:, None] * Hs
+    diagonal = new.reshape(-1)[:: len(H) + 1]
+    diagonal += CONDITION * float(diagonal.sum())
+    return new
 
 
 class _Reduced:
@@ -586,7 +598,8 @@ class _Reduced:
 
     def __init__(self, problem: Problem, penalized: Penalized, state: State, products: int) -> None:
         lagrangian = penalized.lagrangian(state["lam"])
-        self.at: Iterate = evaluate(lagrangian, state["x"])
+        needed = penalized.twice or problem.manifold.open  # the Euclidean gradient
+        self.at = evaluate(lagrangian, state["x"]) if needed else _iterate(state)
         lam, c, n, J = state["lam"], state["c"], penalized.n, state["J"]
         self.gradient = state["g"] + J.T @ lam
         product, self.error = hessian_product(lagrangian, self.at)
