@@ -41,7 +41,7 @@ def needing(what: str, extra: str) -> Iterator[None]:
         yield
     except ModuleNotFoundError as error:
         package = (error.name or "").partition(".")[0]
-        if not package or not _absent(package):
+        if not package or not absent(package):
             raise
         raise ImportError(f"{what} {_NAMES.get(package, package)}, {_cure(extra)}", name=package) from error
 
@@ -54,13 +54,14 @@ def missing_of_cli() -> str:
     >>> missing_of_cli()
     ''
     """
-    missing = [_NAMES.get(package, package) for package in CLI if _absent(package)]
+    missing = [_NAMES.get(package, package) for package in CLI if absent(package)]
     if not missing:
         return ""
     return f"the command line needs {', '.join(missing)}, {_cure('cli', len(missing))}"
 
 
-def _absent(package: str) -> bool:
+def absent(package: str) -> bool:
+    """Return whether a package cannot be imported."""
     try:
         return find_spec(package) is None
     except (ImportError, ValueError):  # hidden by a finder, or by None in sys.modules

@@ -111,6 +111,12 @@ RECORDS = (
         summary="Levenberg and Marquardt's method with sparse normal equations, for least squares with robust losses",
     ),
     hooks.SolverSpec(
+        "sqp",
+        "manifoldseq.solvers:SQP",
+        constraints=True,
+        summary="Sequential quadratic programming for equalities and inequalities; needs the extra [constraints]",
+    ),
+    hooks.SolverSpec(
         "augmented-lagrangian",
         "manifoldseq.solvers:AugmentedLagrangian",
         constraints=True,

@@ -30,6 +30,7 @@ SECTIONS = (
         "hessian",
         "bounds",
         "constraints",
+        "sqp",
         "least_squares",
         "feasible",
         "threads",

@@ -13,7 +13,7 @@ from scipy.optimize import minimize
 
 import manifoldseq as ms
 from manifoldseq.manifolds import Euclidean, Sphere, Stiefel
-from manifoldseq.solvers._augmented_lagrangian import _Penalized
+from manifoldseq.solvers._augmented_lagrangian import Penalized
 
 from .._report import interleaved
 from ._session import Session
@@ -73,7 +73,7 @@ def evaluations(n: int) -> dict[str, Any]:
     points = [M.random_point(rng) for _ in range(20)]
 
     def augmented(inequalities: Any) -> Any:
-        penalized = _Penalized(ms.Problem(M, cost, inequalities=inequalities), None, 1.0, None)
+        penalized = Penalized(ms.Problem(M, cost, inequalities=inequalities), None, 1.0, None)
         penalized.begin(points[0])
         return penalized.value_and_gradient
 

@@ -7,7 +7,7 @@ Names that are not in ``__all__`` are for other packages of the project and are 
 * axes (the arithmetic of one problem and of many): ``ONE``, ``ROWS``, ``axis_of`` and the types ``One``, ``Rows``,
   ``Scalar``, ``Decision``, ``Vector``;
 * matrices: ``symmetric``, ``eigh``, ``smallest_eigenvalue``, ``orthonormality``, ``qr_retraction``, ``cayley_curve``,
-  ``cayley_retraction``, ``Multifrontal``, and ``AXPY``, the routines of BLAS by dtype.
+  ``cayley_retraction``, ``Multifrontal``, ``quadratic_program``, and ``AXPY``, the routines of BLAS by dtype.
 """
 
 from ._axis import ONE as ONE
@@ -32,6 +32,8 @@ from ._polar import orthonormality as orthonormality
 from ._polar import polar
 from ._polar import qr_retraction as qr_retraction
 from ._polar import symmetric as symmetric
+from ._quadratic_program import clarabel as clarabel
+from ._quadratic_program import quadratic_program as quadratic_program
 from ._stein import stein, stein_adjoint
 from ._tree import EPS as EPS
 from ._tree import SMALLEST as SMALLEST

@@ -62,7 +62,7 @@ class Euclidean(Manifold[np.ndarray]):
 
     def basis(self, x: np.ndarray) -> np.ndarray:
         lead = x.shape[: x.ndim - len(self.shape)]
-        return np.broadcast_to(np.eye(self.dim), (*lead, self.dim, self.dim))
+        return np.broadcast_to(np.eye(self.dim), (*lead, self.dim, self.dim)) if lead else np.eye(self.dim)
 
     @property
     def typical_distance(self) -> float:  # type: ignore[override]

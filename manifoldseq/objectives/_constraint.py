@@ -13,7 +13,7 @@ from scipy.optimize import Bounds, LinearConstraint
 
 from .._result import Tree
 from ..execution._by_name import portable, remember
-from ..linalg import flatten, freeze, leaves, tree_map, unflattener
+from ..linalg import dtype_of, flatten, freeze, leaves, tree_map, unflattener
 from ._autodiff_autograd import ArrayByAutograd
 from ._counted import checked_like
 from ._objective import Objective, functions, number
@@ -36,8 +36,11 @@ class Constraint:
         ``jacobian_product(point, vector)``, the derivative of the value along an ambient vector.
     hessian_product : callable, optional
         ``hessian_product(point, w, vector)``, the Euclidean Hessian of ``sum(w * value)`` along an ambient vector.
-    jacobian : matrix, optional
-        The constant derivative of a linear constraint with respect to the flat point, dense or sparse.
+    jacobian : matrix or callable, optional
+        The derivative with respect to the flat point, one row for each entry of the value: the constant matrix of a
+        linear constraint, dense or sparse, or ``jacobian(point)``.
+    costly_hessian : bool
+        Whether `hessian_product` is differentiated automatically, and costs as much as several gradients.
     """
 
     value: Callable[[Any], Any]
@@ -45,18 +48,26 @@ class Constraint:
     jacobian_product: Callable[[Any, Any], Any] | None = None
     hessian_product: Callable[[Any, Any, Any], Any] | None = None
     jacobian: Any = field(default=None, repr=False)
+    costly_hessian: bool = False
 
     def __getstate__(self) -> dict[str, Any]:
         return {name: portable(value, "the constraint") for name, value in vars(self).items()}
 
     def __repr__(self) -> str:
-        return "Constraint()" if self.jacobian is None else f"Constraint(linear, {self.jacobian.shape[0]} entries)"
+        J: Any = self.jacobian
+        return "Constraint()" if J is None or callable(J) else f"Constraint(linear, {J.shape[0]} entries)"
+
+    def matrix(self, x: Any, count: int) -> Any:
+        """Return the derivative of the `count` entries with respect to the flat point as a matrix, None if unknown."""
+        J = self.jacobian
+        return _checked_matrix(J(x), count, flatten(x).size) if callable(J) else J
 
 
 def constraint(
     function: Callable[[Any], Any],
     vjp: Callable[[Any, np.ndarray], Any] | None = None,
     *,
+    jacobian: Callable[[Any], Any] | None = None,
     jacobian_product: Callable[[Any, Any], Any] | None = None,
     hessian_product: Callable[[Any, np.ndarray, Any], Any] | None = None,
 ) -> Constraint:
@@ -65,15 +76,21 @@ def constraint(
     Parameters
     ----------
     function : callable
-        ``function(point)``. Without `vjp` it is differentiated by autograd and must be written with ``autograd.numpy``.
+        ``function(point)``. Without `vjp` and `jacobian` it is differentiated by autograd and must be written with
+        ``autograd.numpy``.
     vjp : callable, optional
         ``vjp(point, w)``, the Euclidean gradient of ``sum(w * function(point))`` in the structure of the point. `w` has
         the shape of the value.
+    jacobian : callable, optional
+        ``jacobian(point)``, the whole derivative: a matrix with one row for each entry of the value and one column for
+        each entry of the flat point, as ``scipy.optimize`` takes it. Instead of `vjp`, or in addition: the solver
+        ``"sqp"`` needs all rows, and evaluates it once.
     jacobian_product : callable, optional
         ``jacobian_product(point, vector)``, the derivative of the value along an ambient vector.
     hessian_product : callable, optional
         ``hessian_product(point, w, vector)``, the Euclidean Hessian of ``sum(w * function(point))`` along a vector.
-        Solvers that use second derivatives need both products; autograd gives them where `vjp` is not given.
+        Solvers that use second derivatives need both products; autograd gives them where neither `vjp` nor `jacobian`
+        is given.
 
     Returns
     -------
@@ -95,13 +112,21 @@ def constraint(
     """
     if not callable(function):
         raise TypeError(f"ms.constraint needs a function of the point, got {function!r}")
-    functions("ms.constraint", vjp=vjp, jacobian_product=jacobian_product, hessian_product=hessian_product)
-    remember(function, vjp, jacobian_product, hessian_product)
-    if vjp is not None:
-        return Constraint(function, partial(_with_vjp, function, vjp), jacobian_product, hessian_product)
+    products = {"jacobian_product": jacobian_product, "hessian_product": hessian_product}
+    functions("ms.constraint", vjp=vjp, jacobian=jacobian, **products)
+    remember(function, vjp, jacobian, *products.values())
+    if vjp is not None or jacobian is not None:
+        if jacobian is not None and jacobian_product is None:
+            jacobian_product = partial(_product_of_matrix, jacobian)
+        by = partial(_with_vjp, function, vjp) if vjp is not None else partial(_with_jacobian, function, jacobian)
+        return Constraint(function, by, jacobian_product, hessian_product, jacobian)
     by = ArrayByAutograd(function)
     return Constraint(
-        by.array, by.linearize, jacobian_product or by.jacobian_product, hessian_product or by.weighted_hessian_product
+        by.array,
+        by.linearize,
+        jacobian_product or by.jacobian_product,
+        hessian_product or by.weighted_hessian_product,
+        costly_hessian=hessian_product is None,
     )
 
 
@@ -117,6 +142,7 @@ def constraint_of(given: Objective | Constraint) -> Constraint:
         partial(_of_objective, fused),
         partial(_slope, fused),
         None if product is None else partial(_weighted, product),
+        costly_hessian=given.costly_hessian,
     )
 
 
@@ -213,6 +239,31 @@ def _no_curvature(x: Tree, w: np.ndarray, u: Tree) -> Tree:
 
 def _with_vjp(function: Any, vjp: Any, x: Tree) -> tuple[Any, Pullback]:
     return function(x), partial(vjp, x)
+
+
+def _checked_matrix(J: Any, count: int, size: int) -> np.ndarray:
+    """Return what a jacobian returned as a matrix in float64."""
+    matrix = real_array("the jacobian of a constraint", J.toarray() if sp.issparse(J) else J)
+    if matrix.shape != (count, size):
+        raise ValueError(
+            f"the jacobian of a constraint has shape {matrix.shape}: {(count, size)} is needed, one row for each entry "
+            "of the value, one column for each entry of the flat point"
+        )
+    return matrix.astype(float, copy=False)
+
+
+def _with_jacobian(function: Any, jacobian: Any, x: Tree) -> tuple[Any, Pullback]:
+    value = function(x)
+
+    def pull(w: np.ndarray) -> Tree:
+        row = w.reshape(-1) @ _checked_matrix(jacobian(x), w.size, flatten(x).size)
+        return unflattener(x)(row.astype(dtype_of(x), copy=False))
+
+    return value, pull
+
+
+def _product_of_matrix(jacobian: Any, x: Tree, u: Tree) -> np.ndarray:
+    return np.asarray(jacobian(x) @ flatten(u).astype(float))
 
 
 def _of_objective(fused: Any, x: Tree) -> tuple[float, Pullback]:

@@ -52,6 +52,7 @@ from ._schedules import Cosine, Halving, InverseTime, Schedule
 from ._search import SUFFICIENT as SUFFICIENT
 from ._search import Armijo, Found, Given, Line, Nonmonotone, Search, StrongWolfe, armijo, backtrack, wolfe
 from ._sgd import SGD
+from ._sqp import SQP
 from ._steps import fixed_steps, take_steps
 from ._stochastic import Stochastic
 from ._stochastic_pgd import StochasticPGD
@@ -67,6 +68,7 @@ __all__ = [
     "LM",
     "PGD",
     "SGD",
+    "SQP",
     "TR",
     "Adam",
     "Alternating",

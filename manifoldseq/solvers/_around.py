@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from .._copies import with_parts
 from .._problem import Problem
 from .._result import Measures, Point
 from .._stopping import Look
@@ -157,12 +158,13 @@ def multiplied(problem: Problem, unit: float) -> Problem:
         return fun * unit, times(unit, egrad)
 
     product = f.hessian_product
-    return replace(
+    return with_parts(
         problem,
         objective=Objective(
             lambda x: f.value(x) * unit,
             value_and_gradient,
             None if product is None else lambda x, u: times(unit, product(x, u)),
+            costly_hessian=f.costly_hessian,
         ),
     )
 

@@ -6,7 +6,8 @@ import dataclasses
 import math
 from collections.abc import Iterable
 from dataclasses import dataclass
-from itertools import pairwise
+from functools import cached_property, partial
+from itertools import accumulate, pairwise
 from typing import Any, ClassVar
 
 import numpy as np
@@ -14,11 +15,12 @@ import scipy.sparse as sp
 from scipy.optimize import lsq_linear
 
 from .._checks import check_number, check_optional, check_positive
+from .._copies import with_parts
 from .._problem import Problem
 from .._result import FEASIBLE, Evaluations, Measures, Point, Status, Tree
 from .._stopping import LAST, GradientNorm, Look, MaxIterations, RunSoFar, StoppingRule
 from ..hooks import get_solver
-from ..linalg import dtype_of, flatten, leaves, norm, tree_map
+from ..linalg import dtype_of, flatten, leaves, norm, tree_map, unflattener
 from ..objectives import Constraint, Objective, Pullback, checked, constraint_of, real_array
 from ..objectives._counted import checked_like
 from ._around import UNUSUAL
@@ -130,7 +132,7 @@ class AugmentedLagrangian(Solver):
 
     def init(self, problem: Problem[Point], point: Point) -> tuple[State, Measures]:
         """Return the first state of the inner solver, on the first augmented Lagrangian."""
-        penalized = _Penalized(problem, None, 1.0, None)
+        penalized = Penalized(problem, None, 1.0, None)
         for need in self._inner.needs:
             if not getattr(penalized.objective, need, None):
                 raise ValueError(
@@ -152,16 +154,16 @@ class AugmentedLagrangian(Solver):
         return self._outcome(penalized, inner, measures, run)
 
     def confirm(self, problem: Problem, state: State, recent: tuple[Measures, ...], look: Look) -> Measures:
-        penalized = _Penalized.of(problem, state).problem
+        penalized = Penalized.of(problem, state).problem
         return self._inner.confirm(penalized, state["inner"], recent, look)
 
     def unclaimed_slope(self, problem: Problem, state: State, now: Measures) -> float:
-        penalized = _Penalized.of(problem, state).problem
+        penalized = Penalized.of(problem, state).problem
         return self._inner.unclaimed_slope(penalized, state["inner"], now)
 
     def step(self, problem: Problem, state: State) -> tuple[State, Measures]:
         """Update the multipliers if the last inner step ended an inner run, and take an inner step."""
-        penalized = _Penalized.of(problem, state)
+        penalized = Penalized.of(problem, state)
         inner, run = state["inner"], {key: state[key] for key in _RUN}
         infeasible = False
         if state["ended"] is not None:
@@ -186,7 +188,7 @@ class AugmentedLagrangian(Solver):
             measures.status = Status.ROUNDING_LEVEL
         return state, measures
 
-    def _begin(self, penalized: _Penalized, state: State) -> tuple[State, State, bool]:
+    def _begin(self, penalized: Penalized, state: State) -> tuple[State, State, bool]:
         """Return the first state of the next inner run, what is known about it, and whether the violation is caught.
 
         With new multipliers λ + ρ h and max(0, μ + ρ g), and a larger ρ unless the violation halved. An inner run that
@@ -219,7 +221,7 @@ class AugmentedLagrangian(Solver):
         run = {**_begun(x, penalized.parts(x), penalized, first), "distance": distance, "feasible": state["feasible"]}
         return inner, run, caught
 
-    def _elsewhere(self, penalized: _Penalized, state: State, caught: bool) -> Point | None:
+    def _elsewhere(self, penalized: Penalized, state: State, caught: bool) -> Point | None:
         """Return where to go on from a point of no decrease that violates the constraints.
 
         From the last feasible point; without one, from a stationary point of the violation along negative curvature of
@@ -234,7 +236,7 @@ class AugmentedLagrangian(Solver):
         lower, measures = leave_saddle(squared, {}, at, None, lambda new: {"x": new.x})
         return lower["x"] if measures.status is None else None
 
-    def _rounding(self, penalized: _Penalized, inner: State, measures: Measures) -> bool:
+    def _rounding(self, penalized: Penalized, inner: State, measures: Measures) -> bool:
         """Return whether the decrease still ahead is rounding of the terms that add up to the augmented Lagrangian."""
         ahead = self._inner.confirm(penalized.problem, inner, (measures,), Look()).curvature_ahead
         if measures.grad_norm is None or ahead is None or not ahead > 0:
@@ -249,7 +251,7 @@ class AugmentedLagrangian(Solver):
         assert isinstance(self.inner_solver, Solver)
         return self.inner_solver
 
-    def _outcome(self, penalized: _Penalized, inner: State, measures: Measures, run: State) -> tuple[State, Measures]:
+    def _outcome(self, penalized: Penalized, inner: State, measures: Measures, run: State) -> tuple[State, Measures]:
         """Return the state after an inner step, and what it means for the problem with constraints."""
         at = penalized.parts(inner["x"])
         weights = penalized.weights(at.c)
@@ -299,7 +301,7 @@ _RUN = ("count", "first", "recent", "from", "at", "distance", "feasible")
 """Of a state, what is known about the inner run that it is in."""
 
 
-def _begun(x: Any, at: _Parts, penalized: _Penalized, first: Measures) -> State:
+def _begun(x: Any, at: _Parts, penalized: Penalized, first: Measures) -> State:
     """Return what is known about an inner run that begins at `x`."""
     violation = float(penalized.violation(at.c).max(initial=0.0))
     return {"count": 0, "first": first.kept(), "recent": (), "from": x, "at": violation}
@@ -331,7 +333,7 @@ class _Parts:
         return tree
 
 
-class _Penalized:
+class Penalized:
     """The augmented Lagrangian of a problem; it remembers the points of one step, whose parts are asked for again."""
 
     def __init__(
@@ -348,14 +350,29 @@ class _Penalized:
                 raise ValueError(f"{name} {error}") from None
         self._multipliers, self._units, self.n = multipliers, units, 0
         self._seen: list[_Parts] = []
-        twice = problem.objective.hessian_product and all(c.hessian_product and c.jacobian_product for c in self.all)
-        self.objective = Objective(
-            lambda x: self.value_and_gradient(x)[0], self.value_and_gradient, self.hessian_product if twice else None
+
+    @cached_property
+    def objective(self) -> Objective:
+        """The augmented Lagrangian, with Hessian products where all parts have them."""
+        return Objective(
+            lambda x: self.value_and_gradient(x)[0],
+            self.value_and_gradient,
+            self.hessian_product if self.twice else None,
         )
-        self.problem = dataclasses.replace(problem, objective=self.objective, equalities=(), inequalities=())
+
+    @property
+    def twice(self) -> bool:
+        """Whether objective and constraints have second derivatives."""
+        f = self.original.objective
+        return bool(f.hessian_product and all(c.hessian_product and c.jacobian_product for c in self.all))
+
+    @cached_property
+    def problem(self) -> Problem:
+        """The augmented Lagrangian on the manifold."""
+        return with_parts(self.original, objective=self.objective, equalities=(), inequalities=())
 
     @classmethod
-    def of(cls, problem: Problem, state: State) -> _Penalized:
+    def of(cls, problem: Problem, state: State) -> Penalized:
         """Return the augmented Lagrangian of a state of the solver."""
         penalized = cls(problem, state["used"], state["penalty"], state["units"])
         penalized.n = state["multipliers"]["equalities"].size
@@ -379,6 +396,7 @@ class _Penalized:
         """Return the parts at the start, which tells the number of entries and their units; multipliers are zero."""
         plain = self._evaluated(x)
         self._multipliers, self._units = np.zeros(plain.c.size), _units(plain, self.all)
+        self._seen = [with_parts(plain, c=self._units * plain.c, units=self._units)]
         return self.parts(x)
 
     def parts(self, x: Point) -> _Parts:
@@ -393,10 +411,10 @@ class _Penalized:
     def _evaluated(self, x: Point) -> _Parts:
         fun, egrad = self.original.objective.value_and_gradient(x)  # type: ignore[misc]
         pairs = [checked(name, each, x) for name, each in zip(self.names, self.all, strict=True)]
-        stops = np.cumsum([0, *[value.size for value, _ in pairs]])
-        cuts = tuple([slice(int(a), int(b)) for a, b in pairwise(stops)])
+        stops = list(accumulate([value.size for value, _ in pairs], initial=0))
+        cuts = tuple([slice(a, b) for a, b in pairwise(stops)])
         values = np.concatenate([value.ravel() for value, _ in pairs]) if pairs else np.zeros(0)
-        self.n = int(stops[len(self.original.equalities)])
+        self.n = stops[len(self.original.equalities)]
         units = np.ones(values.size) if self._units is None else self._units
         if units.size != values.size:
             raise ValueError(
@@ -414,6 +432,21 @@ class _Penalized:
             self.n,
             units,
         )
+
+    def lagrangian(self, multipliers: np.ndarray, more: float = 0.0) -> Problem:
+        """Return f + Σ multiplierₖ cₖ + more on the manifold, for multipliers of the constraints in their units."""
+
+        def value(x: Tree) -> float:
+            at = self.parts(x)
+            return at.fun + float(multipliers @ at.c) + more
+
+        def value_and_gradient(x: Tree) -> tuple[float, Tree]:
+            at = self.parts(x)
+            return value(x), at.add(at.egrad, multipliers * self.units)
+
+        product = partial(self.weighted_hessian, weights=multipliers) if self.twice else None
+        objective = Objective(value, value_and_gradient, product)
+        return with_parts(self.original, objective=objective, equalities=(), inequalities=())
 
     def weights(self, c: np.ndarray) -> np.ndarray:
         """Return the multipliers at which the gradient of the Lagrangian is that of the augmented one."""
@@ -486,19 +519,47 @@ class _Penalized:
         at = self.parts(x)
         weights = self.weights(at.c)
         active = (weights > 0) | (np.arange(weights.size) < self.n)
-        total, scaled = self.original.objective.hessian_product(x, u), weights * self.units  # type: ignore[misc]
         # H u + Σ weightₖ Hₖ u + ρ Σ ⟨grad cₖ, u⟩ grad cₖ, the last of active constraints
-        along = np.zeros(weights.size)
+        total, along = self.weighted_hessian(x, u, weights), np.zeros(weights.size)
         for cut, shape, each in zip(at.cuts, at.shapes, self.all, strict=True):
             if active[cut].any():
-                if scaled[cut].any():
-                    w = scaled[cut].reshape(shape)
-                    total = tree_map(np.add, total, checked_like(each.hessian_product(x, w, u), x, "Hessian product"))  # type: ignore[misc]
                 product = real_array("a jacobian_product", each.jacobian_product(x, u))  # type: ignore[misc]
                 if product.size != along[cut].size:
                     raise ValueError(f"a jacobian_product has shape {product.shape}, its constraint has {shape}")
                 along[cut] = np.ravel(product)
         return at.add(total, self.penalty * self.units**2 * active * along)
+
+    def weighted_hessian(self, x: Tree, u: Tree, weights: np.ndarray) -> Tree:
+        """Return the product of `u` with the Euclidean Hessian of f + Σ weightₖ cₖ, the constraints in their units."""
+        at, scaled = self.parts(x), weights * self.units
+        total = self.original.objective.hessian_product(x, u)  # type: ignore[misc]
+        for cut, shape, each in zip(at.cuts, at.shapes, self.all, strict=True):
+            if scaled[cut].any():
+                w = scaled[cut].reshape(shape)
+                total = tree_map(np.add, total, checked_like(each.hessian_product(x, w, u), x, "Hessian product"))  # type: ignore[misc]
+        return total
+
+    def jacobian(self, x: Tree, basis: np.ndarray) -> np.ndarray:
+        """Return the derivatives of all entries, in their units, along the columns of a basis of the tangent space.
+
+        By one pull-back for each entry, or one `jacobian_product` for each column where that is less.
+        """
+        at, rows = self.parts(x), np.zeros((self.units.size, basis.shape[1]))
+        for cut, shape, pull, each in zip(at.cuts, at.shapes, at.pulls, self.all, strict=True):
+            count = cut.stop - cut.start
+            if (matrix := each.matrix(x, count)) is not None:
+                rows[cut] = matrix @ basis
+            elif each.jacobian_product is not None and basis.shape[1] < count:
+                for k, column in enumerate(basis.T):
+                    u = unflattener(x)(column.astype(dtype_of(x), copy=False))
+                    product = real_array("a jacobian_product", each.jacobian_product(x, u))
+                    if product.size != count:
+                        raise ValueError(f"a jacobian_product has shape {product.shape}, its constraint has {shape}")
+                    rows[cut, k] = np.ravel(product)
+            else:
+                rows[cut] = np.stack([flatten(pull(unit)) for unit in np.eye(count)]) @ basis if count else 0.0
+        rows *= self.units[:, None]
+        return rows
 
 
 def _units(at: _Parts, constraints: list[Constraint]) -> np.ndarray:
@@ -510,8 +571,8 @@ def _units(at: _Parts, constraints: list[Constraint]) -> np.ndarray:
     sizes = np.zeros(at.c.size)
     for cut, pull, each in zip(at.cuts, at.pulls, constraints, strict=True):
         count = cut.stop - cut.start
-        if each.jacobian is not None:
-            largest = abs(each.jacobian).max(axis=1)
+        if (matrix := each.matrix(at.x, count)) is not None:
+            largest = abs(matrix).max(axis=1)
             sizes[cut] = np.ravel(largest.toarray() if sp.issparse(largest) else largest)
         elif count <= MOST_ROWS:
             rows = [leaves(pull(np.eye(1, count, k)[0])) for k in range(count)]
@@ -524,7 +585,7 @@ def _units(at: _Parts, constraints: list[Constraint]) -> np.ndarray:
     return 2.0 ** -np.round(np.log2(np.where(usual, 1.0, sizes)))
 
 
-def _least_squares(penalized: _Penalized, x: Any) -> np.ndarray:
+def _least_squares(penalized: Penalized, x: Any) -> np.ndarray:
     """Return the multipliers that make the gradient of the Lagrangian smallest; zero for inactive inequalities.
 
     They are all zero where so many entries are active that their gradients would cost more than the first inner run.

@@ -90,7 +90,8 @@ def test_mixed_constraints_have_the_minimum_of_slsqp(inner: str) -> None:
     problem = ms.Problem(Euclidean(5), lambda x: 0.5 * x @ Q @ x + c @ x, inequalities=[equal, box, round_])
     assert len(problem.equalities) == 2 and len(problem.inequalities) == 3
     exact = ms.GradientNorm(1e-8, feasibility=1e-8) | ms.MaxIterations(2000)
-    result = ms.minimize(problem, np.zeros(5), options={"inner_solver": inner}, stop=exact)
+    options = {"inner_solver": inner}
+    result = ms.minimize(problem, np.zeros(5), solver="augmented-lagrangian", options=options, stop=exact)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # scipy prefers separate elements for equalities
         judge = minimize(
@@ -200,7 +201,12 @@ def test_derivatives_of_a_constraint_are_functions(name: str) -> None:
         (lambda x, u: "a", TypeError, "a jacobian_product of the problem returned str 'a': a real number"),
     ],
 )
-def test_a_wrong_jacobian_product_is_told(product: Any, error: type[Exception], words: str) -> None:
+@pytest.mark.parametrize(
+    "solver", [ms.solvers.SQP(), ms.solvers.AugmentedLagrangian(inner_solver="tr")], ids=["sqp", "augmented-lagrangian"]
+)
+def test_a_wrong_jacobian_product_is_told(
+    solver: ms.solvers.Solver, product: Any, error: type[Exception], words: str
+) -> None:
     f = ms.objective(
         lambda x: x[0] * x[1], lambda x: np.array([x[1], x[0], 0]), hessian_product=lambda x, u: u[[1, 0, 2]]
     )
@@ -208,9 +214,7 @@ def test_a_wrong_jacobian_product_is_told(product: Any, error: type[Exception], 
         lambda x: x - 0.5, lambda x, w: w, jacobian_product=product, hessian_product=lambda x, w, u: 0 * u
     )
     with pytest.raises(error, match=words):
-        ms.minimize(
-            ms.Problem(Sphere(3), f, inequalities=wrong), np.array([0.6, 0.8, 0.0]), options={"inner_solver": "tr"}
-        )
+        ms.minimize(ms.Problem(Sphere(3), f, inequalities=wrong), np.array([0.6, 0.8, 0.0]), solver=solver)
 
 
 @pytest.mark.parametrize(
@@ -245,3 +249,35 @@ def test_constraints_are_pickled_by_name() -> None:
         again = pickle.loads(pickle.dumps(made))
         x = np.array([0.6, 0.8, 0.0])
         np.testing.assert_array_equal(again.value(x), made.value(x))
+
+
+def test_a_whole_jacobian_stands_for_vector_products() -> None:
+    """Values, gradients and products are those of the same function with `vjp`; scipy's matrices are taken too."""
+    rng = np.random.default_rng(4)
+    A, M = rng.standard_normal((3, 6)), Stiefel(3, 2)
+    x, u = M.random_point(rng), rng.standard_normal((3, 2))
+
+    def value(X: np.ndarray) -> np.ndarray:
+        return A @ X.ravel() ** 2
+
+    for matrix in (lambda X: 2 * A * X.ravel(), lambda X: sp.csr_array(2 * A * X.ravel())):
+        whole = ms.constraint(value, jacobian=matrix)
+        products = ms.constraint(value, vjp=lambda X, w: 2 * (w @ A).reshape(3, 2) * X)
+        w = rng.standard_normal(3)
+        np.testing.assert_allclose(whole.linearize(x)[1](w), products.linearize(x)[1](w), rtol=1e-12)
+        assert whole.jacobian_product is not None
+        t = 1e-6
+        np.testing.assert_allclose(
+            whole.jacobian_product(x, u), (value(x + t * u) - value(x - t * u)) / (2 * t), rtol=1e-6
+        )
+        f = ms.objective(lambda X: float(np.sum(X)), np.ones_like)
+        results = [
+            ms.minimize(ms.Problem(M, f, inequalities=[each]), x, solver=solver)
+            for each in (whole, products)
+            for solver in ("sqp", "augmented-lagrangian")
+        ]
+        for result in results:
+            assert result.fun == pytest.approx(results[0].fun, abs=1e-6)
+    wrong = ms.constraint(value, jacobian=lambda X: np.ones((2, 6)))
+    with pytest.raises(ValueError, match=r"jacobian of a constraint has shape \(2, 6\): \(3, 6\) is needed"):
+        ms.minimize(ms.Problem(M, f, inequalities=wrong), x, solver="sqp")

@@ -137,7 +137,7 @@ def test_every_rule_that_means_success(rule: Any) -> None:
     assert result.history["nfev"][-1] == result.nfev
 
 
-@pytest.mark.parametrize("solver", ["pymanopt:conjugate-gradient", "augmented-lagrangian", "adam"])
+@pytest.mark.parametrize("solver", ["pymanopt:conjugate-gradient", "augmented-lagrangian", "sqp", "adam"])
 @pytest.mark.parametrize("wrong", [zero, without_column])
 def test_solvers_of_other_kinds(solver: str, wrong: Any) -> None:
     f, g = square()
@@ -146,7 +146,7 @@ def test_solvers_of_other_kinds(solver: str, wrong: Any) -> None:
         batch = ms.objective(f, wrong(g))
         objective = dataclasses.replace(objective, terms=ms.objectives.FiniteTerms(4, lambda i: batch))
     ball = ms.objective(lambda X: float(np.sum(X**2)) - 1e3, lambda X: 2 * X)
-    inside = (ball,) if solver == "augmented-lagrangian" else ()
+    inside = (ball,) if solver in ("augmented-lagrangian", "sqp") else ()
     problem = ms.Problem(Euclidean(6, 4), objective, inequalities=inside)
     stop = ms.GradientNorm(1e-6) | ms.MaxIterations(20000) if solver == "adam" else None
     result = ms.minimize(problem, start(Euclidean(6, 4), 0), solver=solver, stop=stop, seed=0)

@@ -25,15 +25,16 @@ from helpers import parametrize
 import manifoldseq as ms
 from manifoldseq import Status
 
+SOLVERS = ["sqp", "augmented-lagrangian"]
 UNITS = [(1.0, 1.0), (1e-4, 1.0), (1e4, 1.0), (1.0, 1e-4), (1.0, 1e4)]
 
 
-def assert_solved(case: Case, n_starts: int, of_cost: float = 1.0, of_constraints: float = 1.0) -> None:
+def assert_solved(case: Case, n_starts: int, solver: str, of_cost: float = 1.0, of_constraints: float = 1.0) -> None:
     rng, problem = np.random.default_rng(0), in_units(case.problem, of_cost, of_constraints)
     slow_units, unsolved = of_cost < 1 and n_starts > 4, 0
     for _ in range(n_starts):
         x0 = case.start(rng)
-        result = ms.minimize(problem, x0)
+        result = ms.minimize(problem, x0, solver=solver)
         assert result.complementarity is not None or not problem.inequalities
         if not case.feasible:
             assert result.status is Status.INFEASIBLE and result.feasibility > 1e-6, (x0, result)
@@ -49,22 +50,25 @@ def assert_solved(case: Case, n_starts: int, of_cost: float = 1.0, of_constraint
     assert unsolved <= 1
 
 
+@pytest.mark.parametrize("solver", SOLVERS)
 @parametrize("name", list(CASES), fast=14)
-def test_every_start_is_solved(name: str) -> None:
-    assert_solved(CASES[name], 4)
+def test_every_start_is_solved(name: str, solver: str) -> None:
+    assert_solved(CASES[name], 4, solver)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("units", UNITS, ids=str)
 @pytest.mark.parametrize("name", list(CASES))
-def test_every_start_is_solved_in_all_units(name: str, units: tuple[float, float]) -> None:
-    assert_solved(CASES[name], 12, *units)
+@pytest.mark.parametrize("solver", SOLVERS)
+def test_every_start_is_solved_in_all_units(name: str, units: tuple[float, float], solver: str) -> None:
+    assert_solved(CASES[name], 12, solver, *units)
 
 
 @pytest.mark.parametrize("units", UNITS[1:], ids=str)
 @parametrize("name", ["bilinear, squares", "concave, simplex", "two equalities, two inequalities"], fast=1)
-def test_units_do_not_matter(name: str, units: tuple[float, float]) -> None:
-    assert_solved(CASES[name], 4, *units)
+@pytest.mark.parametrize("solver", SOLVERS)
+def test_units_do_not_matter(name: str, units: tuple[float, float], solver: str) -> None:
+    assert_solved(CASES[name], 4, solver, *units)
 
 
 def test_the_judge_knows_a_saddle_from_a_minimum() -> None:
@@ -81,27 +85,29 @@ def hollow() -> ms.Objective:
     )
 
 
+@pytest.mark.parametrize("solver", SOLVERS)
 @pytest.mark.parametrize("slope", [1.0, 10.0, 100.0, 1000.0])
-def test_a_start_that_meets_the_constraints_is_never_called_infeasible(slope: float) -> None:
+def test_a_start_that_meets_the_constraints_is_never_called_infeasible(slope: float, solver: str) -> None:
     """The objective pulls the iterates to a stationary point of the violation; the only minimum is at -1.755."""
     problem = ms.Problem(ms.manifolds.Euclidean(1), linear([-slope]), inequalities=(hollow(),))
     for x0 in (-2.0, -1.9, -1.8):
-        result = ms.minimize(problem, np.array([x0]))
+        result = ms.minimize(problem, np.array([x0]), solver=solver)
         assert result.success and result.x[0] == pytest.approx(-1.75497397, abs=1e-4)
-    far = ms.minimize(problem, np.array([20.0]))
+    far = ms.minimize(problem, np.array([20.0]), solver=solver)
     assert far.status is Status.INFEASIBLE and far.feasibility == pytest.approx(0.5, abs=1e-4)
 
 
 @pytest.mark.parametrize("start", [[0.0, 0.0], [3.0, 0.0], [-1.0, 0.0]])
 @pytest.mark.parametrize("constraint", ["saddle", "maximum", "equality"])
-def test_a_saddle_of_the_violation_is_left(constraint: str, start: list[float]) -> None:
+@pytest.mark.parametrize("solver", SOLVERS)
+def test_a_saddle_of_the_violation_is_left(constraint: str, start: list[float], solver: str) -> None:
     """By symmetry the gradients never leave the first axis, along which the saddle cannot be left."""
     f = quadratic([1.0, 2.0])
     g = quadratic([1.0, -1.0], b=-1.0) if constraint == "saddle" else quadratic([-1.0, -1.0], b=-1.0)
     problem = ms.Problem(ms.manifolds.Euclidean(2), f, inequalities=(g,))
     if constraint == "equality":
         problem = replace(problem, equalities=(g,), inequalities=())
-    result = ms.minimize(problem, np.array(start))
+    result = ms.minimize(problem, np.array(start), solver=solver)
     assert result.success and result.fun == pytest.approx(2.0 if constraint == "saddle" else 1.0, abs=1e-5)
 
 
@@ -119,7 +125,7 @@ def test_without_success_the_last_iterate_that_meets_the_constraints_is_returned
     for start in np.random.default_rng(0).uniform(-3, 3, (6, 2)):
         for nit in (2, 5, 8, 11, 14, 17):
             points.clear()
-            result = ms.minimize(problem, start, max_iter=nit, callback=listen)
+            result = ms.minimize(problem, start, solver="augmented-lagrangian", max_iter=nit, callback=listen)
             if result.success:
                 continue
             met = [k for k, (_, _, off) in enumerate(points) if off <= 1e-6]
@@ -129,12 +135,13 @@ def test_without_success_the_last_iterate_that_meets_the_constraints_is_returned
     assert seen_lower
 
 
-def test_violation_and_complementarity_are_two_measures() -> None:
+@pytest.mark.parametrize("solver", SOLVERS)
+def test_violation_and_complementarity_are_two_measures(solver: str) -> None:
     """Ended early: the disk is met and its multiplier is not zero, so that only complementarity is left."""
     disk: Any = euclidean(linear([1.0, 0.3]), lambda rng: np.zeros(2), g=[quadratic([1, 1], b=1.0)]).problem
     kinds = set()
     for nit in range(12):
-        result = ms.minimize(disk, np.array([0.3, 0.1]), max_iter=nit)
+        result = ms.minimize(disk, np.array([0.3, 0.1]), solver=solver, max_iter=nit)
         assert result.multipliers is not None and result.complementarity is not None
         value, mu = disk.inequalities[0].value(result.x), result.multipliers["inequalities"][0]
         assert result.feasibility == max(0.0, value)

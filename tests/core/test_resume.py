@@ -14,9 +14,9 @@ from helpers import parametrize
 
 import manifoldseq as ms
 from manifoldseq import Measures, Status, catalogue
-from manifoldseq.manifolds import BoundedDiagonal, Product, Stiefel
+from manifoldseq.manifolds import BoundedDiagonal, Euclidean, Product, Stiefel
 from manifoldseq.objectives import BlockUpdate, FiniteTerms
-from manifoldseq.solvers import SGD, TR, Alternating, Pymanopt, Solver
+from manifoldseq.solvers import SGD, SQP, TR, Alternating, Pymanopt, Solver
 from manifoldseq.storage import Checkpoint
 
 STEPS = 7
@@ -34,6 +34,7 @@ SOLVERS = CATALOGUE | {
     "adam-batches": ms.solvers.Adam(batch_size=2, amsgrad=True),
     "tr-difference": TR(hessian="finite-difference", radius=0.1),
     "alternating-inner": Alternating(inner_stop=ms.MaxIterations(2)),
+    "sqp-bfgs": SQP(hessian="bfgs"),
     "pgd-fixed": ms.solvers.PGD(step_size=0.1, halve_every=2, backtracking=False),
 }
 
@@ -112,6 +113,8 @@ class Outcome:
     ) -> None:
         watch = Watch(at)
         made = problem(watch, solver.constraints)
+        if isinstance(solver, SQP):  # which takes no bounds
+            made = dataclasses.replace(made, manifold=Product(Stiefel(6, 2), Euclidean(3), names=("U", "b")))
         x0 = made.manifold.random_point(np.random.default_rng(1))
         self.result: ms.Result | None = None
         store = Checkpoint(folder, every_seconds=1e9, fingerprint="one problem")
