@@ -30,6 +30,9 @@ SMALL: dict[str, tuple[str, ...]] = {
 CLASSIFIERS = (
     "statistics-classifier",
     "autocovariance-classifier",
+    "spectrum-classifier",
+    "convolutions-classifier",
+    "warping-classifier",
     "linear-classifier",
     "lds-classifier",
     "hope-network",
