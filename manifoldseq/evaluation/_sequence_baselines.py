@@ -416,7 +416,7 @@ class ConvolutionsClassifier(_FeatureClassifier):
         Z = self._rows(X, reset=True)
         ridge = RidgeClassifierCV(alphas=np.logspace(-3, 3, 10)).fit(Z, _classes(y, len(Z)))
         self.classes_: NDArray[Any] = ridge.classes_
-        self.coef_, self.intercept_ = np.atleast_2d(ridge.coef_), np.atleast_1d(ridge.intercept_)
+        self.coef_, self.intercept_ = np.atleast_2d(cast(Any, ridge.coef_)), np.atleast_1d(cast(Any, ridge.intercept_))
         return self
 
     def predict(self, X: Any) -> NDArray[Any]:
