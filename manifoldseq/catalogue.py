@@ -201,6 +201,10 @@ RECORDS = (
         summary="k-means of standardized rows: a control",
     ),
     hooks.EstimatorSpec(
+        "normalized-kmeans", "manifoldseq.evaluation:NormalizedKMeans", input="samples",
+        summary="k-means of rows divided by their lengths: a control",
+    ),
+    hooks.EstimatorSpec(
         "linear-classifier", "manifoldseq.evaluation:RowClassifier", input="samples",
         summary="Logistic regression on standardized rows: a control",
     ),

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
         AutocovarianceKMeans,
         ChannelStatistics,
         LaggedAutocovariance,
+        NormalizedKMeans,
         PrincipalComponents,
         RowClassifier,
         RowKMeans,
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
         StatisticsKMeans,
     )
     from ._evaluate import evaluate
+    from ._forecast_baselines import baseline_forecasts
     from ._sequence_baselines import (
         ConvolutionsClassifier,
         ConvolutionsKMeans,
@@ -44,6 +46,7 @@ __all__ = [
     "Evaluation",
     "LaggedAutocovariance",
     "LogSpectrum",
+    "NormalizedKMeans",
     "PrincipalComponents",
     "RandomConvolutions",
     "ResampledCurves",
@@ -56,11 +59,16 @@ __all__ = [
     "StatisticsKMeans",
     "WarpingClassifier",
     "WarpingKMedoids",
+    "baseline_forecasts",
     "default_controls",
     "evaluate",
 ]
 
-_MODULES = {"default_controls": "_tasks", "evaluate": "_evaluate"} | dict.fromkeys(
+_MODULES = {
+    "baseline_forecasts": "_forecast_baselines",
+    "default_controls": "_tasks",
+    "evaluate": "_evaluate",
+} | dict.fromkeys(
     (
         "ConvolutionsClassifier",
         "ConvolutionsKMeans",

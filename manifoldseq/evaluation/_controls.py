@@ -19,7 +19,7 @@ from sklearn.decomposition import PCA
 from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import pairwise_distances
 from sklearn.neighbors import NearestNeighbors
-from sklearn.preprocessing import StandardScaler
+from sklearn.preprocessing import StandardScaler, normalize
 from sklearn.utils.validation import check_is_fitted
 
 from ..estimators import (
@@ -317,6 +317,15 @@ class RowKMeans(_KMeans, _OfRows):
     """
 
 
+class NormalizedKMeans(_KMeans, _OfRows):
+    """k-means of rows divided by their lengths, parameters as of `StatisticsKMeans`: a control for directions."""
+
+    _standardized = False
+
+    def _features(self, X: Any, *, reset: bool) -> Any:
+        return normalize(super()._features(X, reset=reset))
+
+
 class _Classifier(ClassifierMixin, BaseEstimator):
     """Logistic regression on standardized features."""
 
@@ -381,5 +390,5 @@ def linear_classifier(C: float = 1.0) -> tuple[Any, ...]:
     return StandardScaler(), LogisticRegression(C=C, max_iter=2000)
 
 
-STANDARDIZING = (ChannelStatistics, LaggedAutocovariance, RowNeighbors, _KMeans, _Classifier)
+STANDARDIZING = (SequenceFeatures, RowNeighbors, _KMeans, _Classifier)
 """Controls to which the units of columns make no difference."""

@@ -25,7 +25,14 @@ from ..estimators import (
     random_generator,
     validate_sequences,
 )
-from ._controls import OfSequences, SequenceFeatures, _KMeans, location_and_scale
+from ._controls import (
+    ChannelStatistics,
+    LaggedAutocovariance,
+    OfSequences,
+    SequenceFeatures,
+    _KMeans,
+    location_and_scale,
+)
 
 Array = NDArray[np.float64]
 
@@ -163,6 +170,48 @@ class RandomConvolutions(SequenceFeatures):
         total = -sum(taps[1:], taps[0])
         every = np.stack(taps)  # (9, T, 84)
         return total + 3 * sum(every[_TAPS[:, k], :, np.arange(len(_TAPS))].T for k in range(3))
+
+
+def descriptions_of(sequences: list[Array]) -> list[Array]:
+    """Return five descriptions of sequences, centred and divided by their root mean square, each (N, p).
+
+    Statistics, autocovariances, spectra, curves and random convolutions: what clusters of sequences may differ in.
+    """
+    found = []
+    for features in (
+        ChannelStatistics(),
+        LaggedAutocovariance(),
+        LogSpectrum(),
+        ResampledCurves(),
+        RandomConvolutions(0),
+    ):
+        features.learn(sequences)
+        Z = features.described(sequences)
+        mean, scale = location_and_scale(Z, not isinstance(features, LogSpectrum | ResampledCurves))
+        Z = (Z - mean) / scale
+        size = float(np.sqrt(np.mean(Z**2)))
+        if size > 0:
+            found.append(Z / size)
+    return found
+
+
+def explained_share(clusters: NDArray[Any], descriptions: list[Array]) -> float:
+    """Return the share of the variance of descriptions that clusters explain, less that of random clusters.
+
+    The mean over descriptions of ``(R² - e) / (1 - e)`` with ``e = (K - 1) / (N - 1)``, what R² of K random clusters of
+    N members is on average.
+    """
+    codes = np.unique(clusters, return_inverse=True)[1]
+    members = np.eye(int(codes.max()) + 1)[codes]
+    sizes = members.sum(axis=0)
+    chance = (members.shape[1] - 1) / max(len(codes) - 1, 1)
+    if not descriptions or chance >= 1:
+        return 0.0
+    shares = [
+        float(np.sum((members.T @ Z) ** 2 / sizes[:, None])) / float(np.sum((Z - Z.mean(axis=0)) ** 2))
+        for Z in descriptions
+    ]
+    return float(np.mean([(share - chance) / (1 - chance) for share in shares]))
 
 
 def resampled(sequences: list[Array], n_steps: int) -> Array:

@@ -24,6 +24,7 @@ SMALL: dict[str, tuple[str, ...]] = {
     "mixture-pcca": ("n_components=3", "n_latent=2"),
     "pca": ("n_components=2",),
     "kmeans": ("n_clusters=10",),
+    "normalized-kmeans": ("n_clusters=10",),
     "spherical-kmeans": ("n_clusters=10",),
     "subspace-kmeans": ("n_clusters=10",),
 }

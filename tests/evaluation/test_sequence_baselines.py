@@ -24,7 +24,7 @@ from manifoldseq.evaluation import (
     WarpingClassifier,
     WarpingKMedoids,
 )
-from manifoldseq.evaluation._sequence_baselines import warping_distances
+from manifoldseq.evaluation._sequence_baselines import descriptions_of, explained_share, warping_distances
 
 RNG = np.random.default_rng(5)
 SEQUENCES = [RNG.standard_normal((int(T), 2)).cumsum(axis=0) for T in RNG.integers(12, 30, 16)]
@@ -142,3 +142,29 @@ def test_classifiers_tell_frequencies_apart(model: Any, n_classes: int) -> None:
         model.fit(X, np.zeros(24, dtype=int))
     with pytest.raises(ValueError, match=r"y has shape \(3,\) but there are 24 sequences"):
         model.fit(X, y[:3])
+
+
+def test_explained_shares_are_those_of_a_loop() -> None:
+    descriptions = descriptions_of(SEQUENCES)
+    assert len(descriptions) == 5 and all(np.mean(Z**2) == pytest.approx(1) for Z in descriptions)
+    clusters = np.array(["a", "b", "c", "a"] * 4)
+    found = []
+    for Z in descriptions:
+        total = sum(np.sum((z - Z.mean(axis=0)) ** 2) for z in Z)
+        within = sum(np.sum((z - Z[clusters == c].mean(axis=0)) ** 2) for z, c in zip(Z, clusters, strict=True))
+        found.append((1 - within / total - 2 / 15) / (1 - 2 / 15))
+    assert explained_share(clusters, descriptions) == pytest.approx(np.mean(found))
+    shuffled = [explained_share(RNG.permutation(clusters), descriptions) for _ in range(200)]
+    assert np.mean(shuffled) == pytest.approx(0, abs=0.01)
+
+
+def test_a_control_with_other_repeatable_clusters_is_named_without_labels() -> None:
+    """Sequences in three rhythms, whose means and deviations tell nothing."""
+    X, y = gait(3)
+    found = ms.evaluation.evaluate(ms.evaluation.StatisticsKMeans(3, random_state=0).fit(X), X)
+    rows = {row["name"]: row for row in found.rows}
+    assert "has other clusters (agreement" in found.verdict and "look at both" in found.verdict
+    assert rows["spectrum-kmeans"]["explained"] > rows["statistics-kmeans"]["explained"] + 0.05
+    right = ms.evaluation.evaluate(SpectrumKMeans(3, random_state=0).fit(X), X)
+    assert "; no control has other clusters that are as repeatable" in right.verdict
+    assert "explained" not in ms.evaluation.evaluate(SpectrumKMeans(3, random_state=0).fit(X), X, y).rows[0]
