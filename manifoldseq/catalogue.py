@@ -175,8 +175,40 @@ RECORDS = (
         summary="Logistic regression on lagged autocovariances: a control",
     ),
     hooks.EstimatorSpec(
+        "spectrum-kmeans", "manifoldseq.evaluation:SpectrumKMeans",
+        summary="k-means of logarithms of spectra: a control",
+    ),
+    hooks.EstimatorSpec(
+        "curves-kmeans", "manifoldseq.evaluation:CurvesKMeans",
+        summary="k-means of resampled and standardized curves: a control",
+    ),
+    hooks.EstimatorSpec(
+        "convolutions-kmeans", "manifoldseq.evaluation:ConvolutionsKMeans",
+        summary="k-means of random convolutions: a control",
+    ),
+    hooks.EstimatorSpec(
+        "warping-kmedoids", "manifoldseq.evaluation:WarpingKMedoids",
+        summary="k-medoids under dynamic time warping: a control",
+    ),
+    hooks.EstimatorSpec(
+        "spectrum-classifier", "manifoldseq.evaluation:SpectrumClassifier",
+        summary="Support vector machines on logarithms of spectra: a control",
+    ),
+    hooks.EstimatorSpec(
+        "convolutions-classifier", "manifoldseq.evaluation:ConvolutionsClassifier",
+        summary="Ridge regression on random convolutions: a control",
+    ),
+    hooks.EstimatorSpec(
+        "warping-classifier", "manifoldseq.evaluation:WarpingClassifier",
+        summary="The class of the nearest sequence under dynamic time warping: a control",
+    ),
+    hooks.EstimatorSpec(
         "kmeans", "manifoldseq.evaluation:RowKMeans", input="samples",
         summary="k-means of standardized rows: a control",
+    ),
+    hooks.EstimatorSpec(
+        "normalized-kmeans", "manifoldseq.evaluation:NormalizedKMeans", input="samples",
+        summary="k-means of rows divided by their lengths: a control",
     ),
     hooks.EstimatorSpec(
         "linear-classifier", "manifoldseq.evaluation:RowClassifier", input="samples",

@@ -72,8 +72,8 @@ def fit(
     is done, then history.csv, assignments.csv, metrics.json, evaluation.json and report.html. If writing one of these
     fails, the model is kept, the exit status is 1, and --resume writes them.
 
-    A fit is compared with simple controls: by agreement with labels and between seeds for clusterings, by accuracy on
-    held-out members for classifiers and features. The best one is marked by an asterisk.
+    A fit is compared with simple controls: by agreement with labels and between fits to parts of the data for
+    clusterings, by accuracy on held-out members for classifiers and features. The best one is marked by an asterisk.
 
     `manifoldseq fit ESTIMATOR --help` ends with the parameters of ESTIMATOR. `--set identifier.delay=4` sets a
     parameter of an object that is itself a parameter. A file for --config may have tables such as `[set.identifier]`.

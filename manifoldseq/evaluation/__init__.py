@@ -12,6 +12,7 @@ if TYPE_CHECKING:
         AutocovarianceKMeans,
         ChannelStatistics,
         LaggedAutocovariance,
+        NormalizedKMeans,
         PrincipalComponents,
         RowClassifier,
         RowKMeans,
@@ -20,26 +21,69 @@ if TYPE_CHECKING:
         StatisticsKMeans,
     )
     from ._evaluate import evaluate
+    from ._forecast_baselines import baseline_forecasts
+    from ._sequence_baselines import (
+        ConvolutionsClassifier,
+        ConvolutionsKMeans,
+        CurvesKMeans,
+        LogSpectrum,
+        RandomConvolutions,
+        ResampledCurves,
+        SpectrumClassifier,
+        SpectrumKMeans,
+        WarpingClassifier,
+        WarpingKMedoids,
+    )
     from ._tasks import default_controls
 
 __all__ = [
     "AutocovarianceClassifier",
     "AutocovarianceKMeans",
     "ChannelStatistics",
+    "ConvolutionsClassifier",
+    "ConvolutionsKMeans",
+    "CurvesKMeans",
     "Evaluation",
     "LaggedAutocovariance",
+    "LogSpectrum",
+    "NormalizedKMeans",
     "PrincipalComponents",
+    "RandomConvolutions",
+    "ResampledCurves",
     "RowClassifier",
     "RowKMeans",
     "RowNeighbors",
+    "SpectrumClassifier",
+    "SpectrumKMeans",
     "StatisticsClassifier",
     "StatisticsKMeans",
+    "WarpingClassifier",
+    "WarpingKMedoids",
+    "baseline_forecasts",
     "default_controls",
     "evaluate",
 ]
 
-_FUNCTIONS = {"default_controls": "_tasks", "evaluate": "_evaluate"}
-"""Modules of the names that are no controls."""
+_MODULES = {
+    "baseline_forecasts": "_forecast_baselines",
+    "default_controls": "_tasks",
+    "evaluate": "_evaluate",
+} | dict.fromkeys(
+    (
+        "ConvolutionsClassifier",
+        "ConvolutionsKMeans",
+        "CurvesKMeans",
+        "LogSpectrum",
+        "RandomConvolutions",
+        "ResampledCurves",
+        "SpectrumClassifier",
+        "SpectrumKMeans",
+        "WarpingClassifier",
+        "WarpingKMedoids",
+    ),
+    "_sequence_baselines",
+)
+"""Modules of the names that are not in `_controls`."""
 
 
 def __getattr__(name: str) -> Any:
@@ -48,7 +92,7 @@ def __getattr__(name: str) -> Any:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     with needing(f"{__name__}.{name} needs", "cli"):
         import_module("sklearn")  # some import it when they are called
-        value = getattr(import_module(f".{_FUNCTIONS.get(name, '_controls')}", __name__), name)
+        value = getattr(import_module(f".{_MODULES.get(name, '_controls')}", __name__), name)
     globals()[name] = value
     return value
 

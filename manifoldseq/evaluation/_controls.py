@@ -19,7 +19,7 @@ from sklearn.decomposition import PCA
 from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import pairwise_distances
 from sklearn.neighbors import NearestNeighbors
-from sklearn.preprocessing import StandardScaler
+from sklearn.preprocessing import StandardScaler, normalize
 from sklearn.utils.validation import check_is_fitted
 
 from ..estimators import (
@@ -54,26 +54,37 @@ class _OfRows(BaseEstimator):
         return validate_rows(self, X, reset=reset, sparse=True).astype(np.float64, copy=False)
 
 
-class _OfSequences(BaseEstimator):
+class OfSequences(BaseEstimator):
     """An estimator of sequences, arrays (T, d), by some features of each of them."""
 
-    _described: "ClassVar[type[_SequenceFeatures]]"
+    _described: "ClassVar[type[SequenceFeatures]]"
 
     def _features(self, X: Any, *, reset: bool) -> Array:
         sequences = validate_sequences(self, X, reset=reset)
         keep_channel_names(self, X) if reset else check_channel_names(self, X)
-        return self._described().described(sequences)
+        learned = self._described.learned
+        features = self._described(**({"random_state": cast(Any, self).random_state} if learned else {}))
+        if reset:
+            features.learn(sequences)
+        for name in learned:
+            one, other = (features, self) if reset else (self, features)
+            setattr(other, name, getattr(one, name))
+        return features.described(sequences)
 
 
-class _SequenceFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
+class SequenceFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
     """One row of features per sequence."""
 
     n_features_in_: int
+    learned: ClassVar[tuple[str, ...]] = ()
+    """Attributes that `learn` sets, by which other sequences are described; a subclass that has some has a
+    `random_state`."""
 
     def fit(self, X: Any, y: object = None) -> Self:
         """Check the sequences, a list of arrays (T, d)."""
         sequences = validate_sequences(self, X, reset=True)
         keep_channel_names(self, X)
+        self.learn(sequences)
         self._n_features_out = self.described(sequences[:1]).shape[1]
         return self
 
@@ -83,12 +94,15 @@ class _SequenceFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseE
         check_channel_names(self, X)
         return self.described(validate_sequences(self, X, reset=False))
 
+    def learn(self, sequences: list[Array]) -> None:
+        """Learn how to describe sequences from these; most features learn nothing."""
+
     @abstractmethod
     def described(self, sequences: list[Array]) -> Array:
         """Return the features of sequences that are checked."""
 
 
-class ChannelStatistics(_SequenceFeatures):
+class ChannelStatistics(SequenceFeatures):
     """The mean and the standard deviation of each channel of a sequence.
 
     Examples
@@ -103,7 +117,7 @@ class ChannelStatistics(_SequenceFeatures):
         return channel_statistics(sequences)
 
 
-class LaggedAutocovariance(_SequenceFeatures):
+class LaggedAutocovariance(SequenceFeatures):
     """Covariances of the channels of a sequence with those some steps later.
 
     What a linear dynamical system determines, without identifying one. The covariances at lag 0 are divided out, so
@@ -208,7 +222,7 @@ class RowNeighbors(_OfRows):
         """Keep rows of numbers, (N, d), standardized."""
         check_whole("n_neighbors", self.n_neighbors)
         Z = self._features(X, reset=True)
-        self.mean_, self.scale_ = _location_and_scale(Z)
+        self.mean_, self.scale_ = location_and_scale(Z)
         self.rows_ = (Z - self.mean_) / self.scale_
         return self
 
@@ -221,9 +235,10 @@ class RowNeighbors(_OfRows):
 
 
 class _KMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, BaseEstimator):
-    """k-means of standardized features."""
+    """k-means of features, which are standardized unless a class says that they have one unit."""
 
     _features: Callable[..., Any]
+    _standardized: ClassVar[bool] = True
 
     def __init__(self, n_clusters: int = 8, *, n_init: int = 10, random_state: int | None = None) -> None:
         self.n_clusters, self.n_init, self.random_state = n_clusters, n_init, random_state
@@ -233,7 +248,7 @@ class _KMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, B
         check_parameters(self, {"n_clusters": check_whole})
         random_generator(self.random_state)  # raises for what is no seed
         Z = self._features(X, reset=True)
-        self.mean_, self.scale_ = _location_and_scale(Z)
+        self.mean_, self.scale_ = location_and_scale(Z, self._standardized)
         kmeans: Any = KMeans(self.n_clusters, n_init=cast(Any, self.n_init), random_state=self.random_state)
         kmeans.fit((Z - self.mean_) / self.scale_)
         self.cluster_centers_: Array = kmeans.cluster_centers_
@@ -256,15 +271,17 @@ class _KMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, B
         return len(self.cluster_centers_)
 
 
-def _location_and_scale(Z: Any) -> tuple[Array | float, Array | float]:
-    """Return what features are standardized by; sparse ones, whose zeros mean something, stay as they are."""
+def location_and_scale(Z: Any, standardized: bool = True) -> tuple[Array | float, Array | float]:
+    """Return what features are standardized or centred by; sparse ones, with meaningful zeros, stay as they are."""
     if issparse(Z):
         return 0.0, 1.0
+    if not standardized:
+        return Z.mean(axis=0), 1.0
     scaler = StandardScaler().fit(Z)
     return cast(Array, scaler.mean_), cast(Array, scaler.scale_)
 
 
-class StatisticsKMeans(_KMeans, _OfSequences):
+class StatisticsKMeans(_KMeans, OfSequences):
     """k-means of the means and standard deviations of channels: a control for clusterings by models of time.
 
     Parameters
@@ -287,7 +304,7 @@ class StatisticsKMeans(_KMeans, _OfSequences):
     _described = ChannelStatistics
 
 
-class AutocovarianceKMeans(_KMeans, _OfSequences):
+class AutocovarianceKMeans(_KMeans, OfSequences):
     """k-means of lagged autocovariances, parameters as of `StatisticsKMeans`: second moments, without a model."""
 
     _described = LaggedAutocovariance
@@ -298,6 +315,15 @@ class RowKMeans(_KMeans, _OfRows):
 
     Sparse rows are not standardized.
     """
+
+
+class NormalizedKMeans(_KMeans, _OfRows):
+    """k-means of rows divided by their lengths, parameters as of `StatisticsKMeans`: a control for directions."""
+
+    _standardized = False
+
+    def _features(self, X: Any, *, reset: bool) -> Any:
+        return normalize(super()._features(X, reset=reset))
 
 
 class _Classifier(ClassifierMixin, BaseEstimator):
@@ -312,7 +338,7 @@ class _Classifier(ClassifierMixin, BaseEstimator):
         """Fit members and their classes (N,)."""
         check_parameters(self, {"C": check_positive})
         Z = self._features(X, reset=True)
-        mean, scale = _location_and_scale(Z)
+        mean, scale = location_and_scale(Z)
         logistic = linear_classifier(self.C)[-1].fit((Z - mean) / scale, y)
         self.classes_: NDArray[Any] = logistic.classes_
         self.coef_: Array = logistic.coef_ / scale
@@ -327,7 +353,7 @@ class _Classifier(ClassifierMixin, BaseEstimator):
         return self.classes_[best]
 
 
-class StatisticsClassifier(_Classifier, _OfSequences):
+class StatisticsClassifier(_Classifier, OfSequences):
     """Logistic regression on the means and standard deviations of channels: a control for models of time.
 
     Parameters
@@ -346,7 +372,7 @@ class StatisticsClassifier(_Classifier, _OfSequences):
     _described = ChannelStatistics
 
 
-class AutocovarianceClassifier(_Classifier, _OfSequences):
+class AutocovarianceClassifier(_Classifier, OfSequences):
     """Logistic regression on lagged autocovariances, parameters as of `StatisticsClassifier`."""
 
     _described = LaggedAutocovariance
@@ -364,5 +390,5 @@ def linear_classifier(C: float = 1.0) -> tuple[Any, ...]:
     return StandardScaler(), LogisticRegression(C=C, max_iter=2000)
 
 
-STANDARDIZING = (ChannelStatistics, LaggedAutocovariance, RowNeighbors, _KMeans, _Classifier)
+STANDARDIZING = (SequenceFeatures, RowNeighbors, _KMeans, _Classifier)
 """Controls to which the units of columns make no difference."""

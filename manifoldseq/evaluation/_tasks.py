@@ -18,12 +18,35 @@ Labels = NDArray[Any]
 Measured = dict[str, float]
 Rows = NDArray[np.intp]
 
-SEEDS = 3
+HALVINGS = 3
+"""Times that data are halved at random, where there is time."""
 _FOLDS = 5
 _PART = 0.8
-"""Share of the members in each of the parts that a clustering without randomness is compared on."""
+"""Share of the members in each of three parts, for a clustering that does not predict, or of few members."""
+_IN_HALF = 4
+"""Members per cluster in a half, at least."""
 _LEAST_STEPS = 8
 """Time steps of the shortest sequence, from which halves are compared."""
+
+
+_OF_SEQUENCES = {
+    "clusters": (
+        "statistics-kmeans",
+        "autocovariance-kmeans",
+        "spectrum-kmeans",
+        "curves-kmeans",
+        "convolutions-kmeans",
+        "warping-kmedoids",
+    ),
+    "classes": (
+        "statistics-classifier",
+        "autocovariance-classifier",
+        "spectrum-classifier",
+        "convolutions-classifier",
+        "warping-classifier",
+    ),
+}
+"""Controls of estimators of sequences: the best methods without a model (`make bench-real`)."""
 
 
 class Unmeasured(ValueError):
@@ -66,15 +89,16 @@ def default_controls(task: str, input: str) -> tuple[str, ...]:
 
     Examples
     --------
-    >>> default_controls("clusters", "sequences")
-    ('statistics-kmeans', 'autocovariance-kmeans')
+    >>> default_controls("clusters", "samples")
+    ('kmeans', 'normalized-kmeans')
     """
     if input in ("sequences", "bags"):
-        kind = {"classes": "classifier", "clusters": "kmeans"}.get(task)
-        return tuple(f"{features}-{kind}" if kind else features for features in ("statistics", "autocovariance"))
-    return {"classes": ("linear-classifier",), "clusters": ("kmeans",), "neighbours": ("nearest-rows",)}.get(
-        task, ("pca",)
-    )
+        return _OF_SEQUENCES.get(task, ("statistics", "autocovariance"))
+    return {
+        "classes": ("linear-classifier",),
+        "clusters": ("kmeans", "normalized-kmeans"),
+        "neighbours": ("nearest-rows",),
+    }.get(task, ("pca",))
 
 
 # Data of any input: some of its members, how many there are, and what a control takes.
@@ -168,18 +192,18 @@ def parameters_of(model: Any) -> dict[str, Any]:
     return model.get_params(deep=False) if hasattr(model, "get_params") else {}
 
 
-def fitted(model: Any, X: Any, y: Any = None, **settings: Any) -> Any:
+def fitted(model: Any, X: Any, y: Any = None, *, again: bool = False, **settings: Any) -> Any:
     """Return a new fit of an estimator with the same parameters, without its warnings.
 
-    What an estimator chose itself in `fit` (``choice_.best_params``) is not chosen again. A class without `get_params`
-    is copied as it is.
+    What an estimator chose itself in `fit` (``choice_.best_params``) is kept, or chosen `again` from these data. A
+    class without `get_params` is copied as it is.
     """
     from sklearn.base import clone
 
-    chosen = {**getattr(getattr(model, "choice_", None), "best_params", {}), **settings}
+    chosen = {} if again else getattr(getattr(model, "choice_", None), "best_params", {})
     made: Any = clone(model, safe=False)
-    if chosen:
-        made.set_params(**chosen)
+    if chosen or settings:
+        made.set_params(**{**chosen, **settings})
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         made.fit(X) if y is None else made.fit(X, y)
@@ -210,25 +234,42 @@ def against_labels(clusters: Labels, y: Labels) -> Measured:
     return clustering_measures(y, clusters)
 
 
-def agreement_of_seeds(model: Any, X: Any, found: Labels, seed: int) -> float:
-    """Return the mean adjusted Rand index between a fit and two with other seeds."""
-    from sklearn.metrics import adjusted_rand_score
-
-    seeds = [(seed + k) % 2**32 for k in range(1, SEEDS)]
-    runs = [found, *(assigned(fitted(model, X, random_state=one), X) for one in seeds)]
-    return float(np.mean([adjusted_rand_score(a, b) for a, b in combinations(runs, 2)]))
+def halves_of_members(model: Any, n: int, clusters: int) -> bool:
+    """Return whether clusterings of halves are compared, rather than those of parts of four fifths."""
+    return hasattr(model, "predict") and n // 2 >= _IN_HALF * clusters
 
 
-def agreement_of_parts(model: Any, X: Any, input: str, seed: int) -> float:
-    """Return the mean adjusted Rand index between fits to three random parts, on members that two have in common."""
+def agreement_of_parts(
+    model: Any, X: Any, input: str, seed: int, *, clusters: int = 1, halvings: int = HALVINGS
+) -> float:
+    """Return the mean adjusted Rand index between fits to parts of the data, each with a choice and seed of its own.
+
+    The parts are two random halves, several times, and their fits are compared on all members. Where an estimator does
+    not predict, or halves have few members for so many clusters, they are three random parts of four fifths, compared
+    on the members that two have in common.
+    """
     from sklearn.metrics import adjusted_rand_score
 
     n, rng = size(X, input), np.random.default_rng(seed)
-    runs = []
-    for _ in range(SEEDS):
-        rows = np.sort(rng.permutation(n)[: math.ceil(_PART * n)])
+    numbers = iter(range(seed + 1, seed + 1000))
+    seeded = "random_state" in parameters_of(model)
+
+    def fit(rows: Rows) -> tuple[Any, Any]:
         part = taken(X, rows, input)
-        runs.append((rows, assigned(fitted(model, part), part)))
+        more = {"random_state": next(numbers) % 2**32} if seeded else {}
+        return fitted(model, part, again=True, **more), part
+
+    if halves_of_members(model, n, clusters):
+        found = []
+        for _ in range(halvings):
+            sides = [np.sort(rows) for rows in np.array_split(rng.permutation(n), 2)]
+            one, other = (np.asarray(fit(rows)[0].predict(X)) for rows in sides)
+            found.append(adjusted_rand_score(one, other))
+        return float(np.mean(found))
+    runs = []
+    for _ in range(3):
+        rows = np.sort(rng.permutation(n)[: math.ceil(_PART * n)])
+        runs.append((rows, assigned(*fit(rows))))
     found = []
     for (a, first), (b, second) in combinations(runs, 2):
         _, in_a, in_b = np.intersect1d(a, b, assume_unique=True, return_indices=True)
@@ -316,7 +357,7 @@ def measured_classes(
     """Return the accuracy on members that were left out (and its standard error), their classes, and what was said."""
     truth, said = [], []
     for train, test in folds:
-        made = fitted(model, taken(X, train, input), y[train])
+        made = fitted(model, taken(X, train, input), y[train], again=True)  # the choice may have used labels
         found = np.asarray(made.predict(taken(X, test, input)))
         if found.size != len(test):
             raise ValueError(
@@ -361,7 +402,7 @@ class OnFeatures:
         from ._controls import linear_classifier
 
         # the second argument of a fit on views or bags is another view
-        self.made = fitted(self.transformer, X, y if self.input in ("sequences", "samples") else None)
+        self.made = fitted(self.transformer, X, y if self.input in ("sequences", "samples") else None, again=True)
         self.classifier = make_pipeline(*linear_classifier()).fit(features(self.made, X), y)
         return self
 

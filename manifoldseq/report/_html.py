@@ -17,7 +17,7 @@ from ._evaluation import plot_controls
 from ._quality import CHANCE, MEASURES, Evaluation, cell, columns_of, name_of, number
 from ._runs import FIGURES, RunFiles, as_run
 from ._sources import Fitted
-from ._style import DARK, LIGHT, evenly, plain
+from ._style import DARK, LIGHT, evenly, natural, plain
 
 _RUN = {
     "fun": "objective",
@@ -139,7 +139,12 @@ def _view(run: RunFiles, place: int, *, alone: bool) -> dict[str, Any]:
     table = _confusion(run.assignments)
     found = [*_clusters(run, drawn_labels=table is None), *run.drawings]
     groups = [
-        {"heading": "Figures of the fit", "figures": _embedded(found, place), "confusion": table},
+        {
+            "heading": "Figures of the fit",
+            "figures": _embedded(found, place),
+            "confusion": table,
+            "members": _members(run),
+        },
         {"heading": "Convergence", "figures": _embedded(curves, place), "history": _table(run.history)},
     ]
     return {
@@ -316,6 +321,16 @@ def _clusters(run: RunFiles, *, drawn_labels: bool) -> list[Drawing]:
         caption = "The shade is the share of the cluster that has the label."
         drawings.append(drawn("confusion", caption, lambda ax: plot_confusion(run, ax)))
     return drawings
+
+
+def _members(run: RunFiles) -> list[tuple[str, list[str]]]:
+    """Return each cluster with the names of its members."""
+    if len(run.members) != len(run.assignments):
+        return []
+    clusters: dict[str, list[str]] = {}
+    for name, (_, cluster) in zip(run.members, run.assignments, strict=True):
+        clusters.setdefault(cluster, []).append(name)
+    return [(cluster, clusters[cluster]) for cluster in natural(clusters)]
 
 
 def _labelled(assignments: Sequence[tuple[str | None, str]]) -> bool:

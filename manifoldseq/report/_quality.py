@@ -19,8 +19,8 @@ MEASURES: Mapping[str, tuple[str, str]] = {
     "purity": ("purity", "share of members with the majority label of their cluster"),
     "nmi": ("NMI", "normalized mutual information with the labels"),
     "ari": ("ARI", "agreement with the labels (adjusted Rand index)"),
-    "agreement_of_seeds": ("agreement of seeds", "agreement between seeds (adjusted Rand index)"),
     "agreement_of_parts": ("agreement of parts", "agreement between fits to parts of the data (adjusted Rand index)"),
+    "explained": ("explained", "share of the variance of descriptions that clusters explain, chance subtracted"),
     "silhouette": ("silhouette", "silhouette in the estimator's own distances"),
 }
 """Figures in the order of a table: their names there, and what they are in words."""

@@ -18,6 +18,8 @@ from ._drawing import Drawing, draw_plots, parsed
 from ._quality import Evaluation
 from ._sources import Fitted
 
+_LISTED = 1000
+"""Members that a page lists by name, at most."""
 FIGURES = "figures"
 """The folder of a run directory that holds one SVG per plot of the estimator."""
 
@@ -41,6 +43,8 @@ class RunFiles:
         Label and cluster of each sequence, empty if the estimator assigns none.
     evaluation : Evaluation or None
         ``evaluation.json``: rows of the estimator and its controls, the winner, a verdict; None if there is none.
+    members : list of str
+        Names of the members in the order of `assignments`, empty for none or for more than 1,000.
     drawings : list of Drawing
         The figures that were drawn when the estimator was fitted: ``figures/*.svg``, in the order of their names.
     """
@@ -52,6 +56,7 @@ class RunFiles:
     assignments: list[tuple[str | None, str]] = field(default_factory=list)
     drawings: list[Drawing] = field(default_factory=list)
     evaluation: Evaluation | None = None
+    members: list[str] = field(default_factory=list)
 
 
 def read_run(directory: str | Path) -> RunFiles:
@@ -80,14 +85,16 @@ def read_run(directory: str | Path) -> RunFiles:
         raise ValueError(f"{path} is not a run directory: its run.json cannot be read ({error})") from error
     metrics = path / "metrics.json"
     try:
+        assigned = text_columns(path / "assignments.csv", ("id", "label", "cluster"))
         return RunFiles(
             path.resolve().name,
             run,
             _numbers(json.loads(read_bytes(metrics))) if metrics.exists() else {},
             _history(text_columns(path / "history.csv")),
-            _assignments(text_columns(path / "assignments.csv", ("label", "cluster"))),
+            _assignments(assigned),
             [parsed(file.stem, read_bytes(file).decode()) for file in sorted((path / FIGURES).glob("*.svg"))],
             _evaluation(path / "evaluation.json"),
+            _few(assigned.get("id", [])),
         )
     except (OSError, ValueError, IndexError, RecursionError) as error:
         raise ValueError(f"the run in {path} cannot be shown: {error}") from error
@@ -150,7 +157,9 @@ def _of_fitted(fitted: Fitted, name: str) -> RunFiles:
     if data := getattr(fitted.data, "name", ""):
         about["data"] = data
     history = {column: np.asarray(values, dtype=float).tolist() for column, values in fitted.history.items()}
-    return RunFiles(name, about, metrics, history, assignments, draw_plots(fitted))
+    ids = getattr(fitted.data, "ids", None)
+    names = [str(i) for i in (range(len(assignments)) if ids is None else ids)] if assignments else []
+    return RunFiles(name, about, metrics, history, assignments, draw_plots(fitted), members=_few(names))
 
 
 def _of_result(result: Result | Run, name: str) -> RunFiles:
@@ -166,6 +175,11 @@ def _of_result(result: Result | Run, name: str) -> RunFiles:
     metrics = {metric: value for metric, value in found.items() if value is not None}
     history = {column: np.asarray(values, dtype=float).tolist() for column, values in result.history.items()}
     return RunFiles(name, {"state": "done", "status": result.status.value}, metrics, history)
+
+
+def _few(names: list[str]) -> list[str]:
+    """Return the names of members that a page lists: none of many."""
+    return names if len(names) <= _LISTED else []
 
 
 def _history(table: dict[str, list[str]]) -> dict[str, list[float]]:

@@ -1,4 +1,4 @@
-"""Recall of frames that are not stored, compared with stored key frames."""
+"""Recall of frames that are not stored, compared with key frames and with principal components in int8."""
 
 from __future__ import annotations
 
@@ -33,8 +33,8 @@ def recall(model: Any, X: ArrayLike, y: ArrayLike | None, seed: int) -> ms.evalu
     Returns
     -------
     Evaluation
-        The control is evenly spaced key frames in float32, as many as fit in the same bytes. The verdict also has the
-        recall of all frames, stored in float32.
+        The controls are evenly spaced key frames in float32, as many as fit in the same bytes, and principal components
+        in int8, as many as fit. The verdict also has the recall of all frames, stored in float32.
 
     Raises
     ------
@@ -55,16 +55,18 @@ def recall(model: Any, X: ArrayLike, y: ArrayLike | None, seed: int) -> ms.evalu
     found = {
         "hierarchical-encoder": (made.predict(asked), report.total),
         "key frames of as many bytes": (keys[_nearest(stored[keys], asked)], 4 * width * number),
+        "principal components in int8": _by_components(stored, asked, report.total),
     }
     rows = [
         {"name": name, "recall": float(np.mean(np.abs(at - places) <= near)), "bytes_per_frame": size / len(stored)}
         for name, (at, size) in found.items()
     ]
-    own, keyed = (row["recall"] for row in rows)
+    own, keyed, projected = (row["recall"] for row in rows)
     every = float(np.mean(np.abs(_nearest(stored, asked) - places) <= near))
     verdict = (
         f"{own:.0%} of {len(asked)} frames that were not stored are found within {near} of {len(stored)} places, "
         f"by {rows[0]['bytes_per_frame']:.2f} bytes per frame; key frames of as many bytes find {keyed:.0%}, "
+        f"principal components in int8 ({rows[2]['bytes_per_frame']:.2f} bytes) {projected:.0%}, "
         f"all frames kept as they are {every:.0%}"
     )
     return ms.evaluation.Evaluation("places", "recall", tuple(rows), verdict)
@@ -83,6 +85,29 @@ def _split(X: NDArray[Any], y: NDArray[Any] | None) -> tuple[NDArray[Any], NDArr
         return X[:half], X[half:], np.arange(half)
     stored, asked = X[::2], X[1::2]
     return stored, asked, np.arange(len(asked))
+
+
+def _by_components(stored: NDArray[Any], asked: NDArray[Any], size: int) -> tuple[NDArray[np.intp], int]:
+    """Return the places found by principal components in int8, and their bytes: as many as fit, one at least.
+
+    A component takes a byte per column, one per stored frame, and eight for the two scales; the mean a byte per column
+    and four for its scale.
+    """
+    n, width = stored.shape
+    X = stored.astype(np.float64)
+    mean = _in_int8(X.mean(axis=0, keepdims=True))
+    number = int(np.clip((size - width - 4) // (n + width + 8), 1, min(n, width)))
+    components = _in_int8(np.linalg.svd(X - mean, full_matrices=False)[2][:number])
+    codes = _in_int8(((X - mean) @ components.T).T).T
+    query = (asked.astype(np.float64) - mean) @ components.T
+    return _nearest(codes, query), number * (n + width + 8) + width + 4
+
+
+def _in_int8(rows: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return rows as they are read back from whole numbers from -127 to 127, with a scale each."""
+    scale = np.abs(rows).max(axis=1, keepdims=True) / 127
+    scale = np.where(scale > 0, scale, 1.0)
+    return np.round(rows / scale) * scale
 
 
 def _nearest(stored: NDArray[Any], asked: NDArray[Any]) -> NDArray[np.intp]:

@@ -7,7 +7,8 @@ Files by package. A package imports only from its own row and from the rows belo
 * `videos/`: `_pooling` (bags of systems, pyramid pooling), `_lbp` (LBP-TOP), `_blocks` (blocks of videos, windows of
   sequences), `_texture_files` (folders of videos), `_generated_textures`
 * `coding/`: `_dictionary` (`LDSDictionaryLearning`), `_sparse_coder`, `_classifier`; `_learning` (one iteration),
-  `_initial_atoms`, `_atom_families` (families of atoms), `_lasso` (the kernel lasso)
+  `_initial_atoms`, `_atom_families` (families of atoms), `_lasso` (the kernel lasso), `_labelled_settings` (settings
+  chosen by labels)
 * `clustering/`: `_kmeans` (`LDSKMeans`), `_epoch` (starts, assignment, repair, relocation, mini-batches), `_spectral`,
   `_neighbors`, `_kernel_matrix`, `_settings` (the rule of ``n_states="auto"``), `_selection` (number of clusters)
 * `means/`: `_common_problem` (an objective for (11) and (12), and its solution), `_stable_systems` (all stable systems

@@ -24,12 +24,16 @@ SMALL: dict[str, tuple[str, ...]] = {
     "mixture-pcca": ("n_components=3", "n_latent=2"),
     "pca": ("n_components=2",),
     "kmeans": ("n_clusters=10",),
+    "normalized-kmeans": ("n_clusters=10",),
     "spherical-kmeans": ("n_clusters=10",),
     "subspace-kmeans": ("n_clusters=10",),
 }
 CLASSIFIERS = (
     "statistics-classifier",
     "autocovariance-classifier",
+    "spectrum-classifier",
+    "convolutions-classifier",
+    "warping-classifier",
     "linear-classifier",
     "lds-classifier",
     "hope-network",

@@ -43,18 +43,18 @@ def test_metrics_are_flat_and_include_controls(run: Run, tmp_path: Path) -> None
     _, out, _ = run("fit", "sign", "two-levels", "-o", tmp_path / "run")
     metrics = json.loads((tmp_path / "run" / "metrics.json").read_text())
     names = ("purity", "nmi", "ari", "seconds")
-    assert set(metrics) == {*names, "agreement_of_seeds"} and {metrics[name] for name in names[:3]} == {1.0}
+    assert set(metrics) == {*names, "agreement_of_parts"} and {metrics[name] for name in names[:3]} == {1.0}
     evaluation = json.loads((tmp_path / "run" / "evaluation.json").read_text())
-    names = ["sign", "statistics-kmeans", "autocovariance-kmeans", "chance"]
+    names = ["sign", *ms.evaluation.default_controls("clusters", "sequences"), "chance"]
     assert [row["name"] for row in evaluation["rows"]] == names and evaluation["greater_is_better"]
-    assert evaluation["rows"][3]["purity"] < 0.9 and abs(evaluation["rows"][3]["ari"]) < 0.2
+    assert evaluation["rows"][-1]["purity"] < 0.9 and abs(evaluation["rows"][-1]["ari"]) < 0.2
     assert evaluation["winner"] == "sign" and evaluation["measure"] == "ari" and evaluation["rows"][1]["ari"] == 1.0
     lines = out.splitlines()
     assert lines[0] == "two-levels: 20 sequences of 8 steps, 2 channels, 2 classes"
     assert lines[1].split()[:3] == ["purity", "NMI", "ARI"]
     assert lines[2].split()[:5] == ["sign", "*", "1.000", "1.000", "1.000"]
     assert lines[3].startswith("statistics-kmeans") and lines[4].startswith("autocovariance-kmeans")
-    assert lines[5].startswith("chance") and lines[6].startswith("Agreement with the labels 1.00")
+    assert lines[9].startswith("chance") and lines[10].startswith("Agreement with the labels 1.00")
 
 
 def test_labels_of_a_file(run: Run, tmp_path: Path) -> None:

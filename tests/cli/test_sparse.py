@@ -43,7 +43,7 @@ def test_fit_and_apply(run, documents):
     assert code == 0, err
     assert f"docs.npz: 30 rows of 30 columns ({np.count_nonzero(documents)} values that are not zero), 3" in out
     rows = json.loads(Path("run", "evaluation.json").read_text())["rows"]
-    assert [row["name"] for row in rows] == [name, "kmeans", "chance"] and rows[0]["ari"] > 0.9
+    assert [row["name"] for row in rows] == [name, "kmeans", "normalized-kmeans", "chance"] and rows[0]["ari"] > 0.9
     assert "why" not in rows[1] and "ari" in rows[1]
     assert run("apply", "run", "docs.npz", "-o", "found.csv")[0] == 0
     with open("found.csv") as file:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import json
-from itertools import combinations
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, Self
 
 import numpy as np
 import pytest
@@ -58,14 +58,65 @@ def test_where_time_is_short_one_split_is_held_out() -> None:
     )
 
 
-def test_agreement_of_seeds_is_that_of_three_fits() -> None:
+def test_agreement_of_parts_is_that_of_fits_to_halves() -> None:
     X, _ = rows()
     model = KMeans(4, n_init=1, random_state=7).fit(X)
     found = evaluate(model, X, input="samples", random_state=7, controls=())
-    runs = [KMeans(4, n_init=1, random_state=seed).fit(X).labels_ for seed in (7, 8, 9)]
-    expected = np.mean([adjusted_rand_score(a, b) for a, b in combinations(runs, 2)])
-    assert found.rows[0]["agreement_of_seeds"] == pytest.approx(expected) and found.measure == "agreement_of_seeds"
-    assert model.random_state == 7 and ("not stable" in found.verdict) == (expected < 0.5)
+    rng, expected = np.random.default_rng(7), []
+    for k in range(3):
+        halves = [sorted(half) for half in np.array_split(rng.permutation(90), 2)]
+        fits = [KMeans(4, n_init=1, random_state=8 + 2 * k + i).fit(X[half]) for i, half in enumerate(halves)]
+        expected.append(adjusted_rand_score(*(fit.predict(X) for fit in fits)))
+    assert found.rows[0]["agreement_of_parts"] == pytest.approx(np.mean(expected))
+    assert found.measure == "agreement_of_parts" and model.random_state == 7
+    assert ("not repeatable" in found.verdict) == (np.mean(expected) < 0.5)
+
+
+class Choosing(KMeans):
+    """Chooses its number of clusters by the size of the data."""
+
+    def __init__(self, n_clusters: Any = "auto") -> None:
+        super().__init__(n_clusters, random_state=0, n_init=1)
+
+    def get_params(self, deep: bool = True) -> dict[str, Any]:
+        return {"n_clusters": self.n_clusters}
+
+    def fit(self, X: Any, y: object = None, sample_weight: object = None) -> Self:
+        asked, self.n_clusters = self.n_clusters, 3 if len(X) == 90 else 2
+        super().fit(X)
+        self.n_clusters = asked
+        self.choice_ = SimpleNamespace(best_params={"n_clusters": 3}, time=0.0)
+        CHOSEN.append((asked, len(X)))
+        return self
+
+
+CHOSEN: list[tuple[Any, int]] = []
+
+
+def test_agreement_repeats_the_choice_of_settings() -> None:
+    X, _ = rows()
+    model = Choosing().fit(X)
+    CHOSEN.clear()
+    evaluate(model, X, input="samples", controls=())
+    assert [("auto", 45)] * 6 == CHOSEN
+
+
+def test_no_verdict_calls_repeatable_clusters_right() -> None:
+    X = np.repeat([1.0, 5.0, 9.0], 30)[:, None] + 0.01 * np.random.default_rng(0).standard_normal((90, 1))
+    found = evaluate(KMeans(3, n_init=5, random_state=0).fit(X), X, input="samples")
+    assert found.rows[0]["agreement_of_parts"] == 1.0
+    assert "repeatable: agreement 1.00" in found.verdict and "does not say that they are right" in found.verdict
+    assert "stable" not in found.verdict
+
+
+def test_time_is_compared_with_that_of_the_fits_that_are_made() -> None:
+    """The fit to 25,000 rows took an hour, that to the 20,000 that are drawn takes a moment."""
+    X = np.random.default_rng(0).standard_normal((25_000, 2)) + 9.0 * (np.arange(25_000) % 2)[:, None]
+    model = KMeans(2, n_init=1, random_state=0).fit(X)
+    found = evaluate(model, X, input="samples", controls=(), took=3600.0, seconds=20.0)
+    assert found.rows[0]["agreement_of_parts"] == pytest.approx(1.0)
+    found = evaluate(model, X[:90], input="samples", controls=(), took=3600.0, seconds=20.0)
+    assert "two fits to halves of the data would take longer than 20 s" in found.rows[0]["why"]
 
 
 def test_silhouette_is_that_of_distances_to_centres() -> None:
@@ -200,7 +251,15 @@ def test_every_default_control_is_registered(task: str, input: str) -> None:
 def test_a_control_is_not_compared_with_itself() -> None:
     X, y = sequences()
     found = evaluate(StatisticsKMeans(2, random_state=0).fit(X), X, y)
-    assert [row["name"] for row in found.rows] == ["statistics-kmeans", "autocovariance-kmeans", "chance"]
+    assert [row["name"] for row in found.rows] == [
+        "statistics-kmeans",
+        "autocovariance-kmeans",
+        "spectrum-kmeans",
+        "curves-kmeans",
+        "convolutions-kmeans",
+        "warping-kmedoids",
+        "chance",
+    ]
 
 
 def test_rows_of_one_recording_are_never_in_two_parts() -> None:
@@ -230,7 +289,7 @@ def test_one_cluster_of_several_is_compared_with_controls_with_as_many() -> None
     X = np.repeat([1.0, 5.0, 9.0], 20)[:, None] + 0.01 * np.random.default_rng(0).standard_normal((60, 1))
     y = np.repeat(["a", "b", "c"], 20)
     model = ms.get_estimator("spherical-kmeans")(3, random_state=0).fit(X)
-    for labels, measure in ((None, "agreement_of_seeds"), (y, "ari")):
+    for labels, measure in ((None, "agreement_of_parts"), (y, "ari")):
         found = evaluate(model, X, labels)
         assert found.verdict.startswith("all members are in one cluster of 3; the control kmeans ")
         assert found.measure == measure and found.winner == "kmeans" and found.rows[0]["clusters"] == 1
@@ -404,16 +463,16 @@ def test_a_plain_class_that_groups_is_compared_on_parts() -> None:
     model = PlainClusters()
     model.fit(X)
     found = evaluate(model, X, input="samples")
-    assert found.measure == "agreement_of_parts" and [row["name"] for row in found.rows][1:] == ["kmeans", "chance"]
-    rng, runs = np.random.default_rng(0), []
-    for _ in range(3):
-        part = sorted(rng.permutation(90)[:72])
-        runs.append({row: int(np.argmin([np.linalg.norm(X[row] - X[part[k]]) for k in range(3)])) for row in part})
-    pairs = [sorted(set(a) & set(b)) for a, b in combinations(runs, 2)]
-    expected = [
-        adjusted_rand_score([a[row] for row in both], [b[row] for row in both])
-        for both, (a, b) in zip(pairs, combinations(runs, 2), strict=True)
+    assert found.measure == "agreement_of_parts" and [row["name"] for row in found.rows][1:] == [
+        "kmeans",
+        "normalized-kmeans",
+        "chance",
     ]
+    rng, expected = np.random.default_rng(0), []
+    for _ in range(3):
+        firsts = [sorted(half)[:3] for half in np.array_split(rng.permutation(90), 2)]
+        sides = [[int(np.argmin([np.linalg.norm(x - X[k]) for k in first])) for x in X] for first in firsts]
+        expected.append(adjusted_rand_score(*sides))
     assert found.rows[0]["agreement_of_parts"] == pytest.approx(np.mean(expected))
     assert "between fits to parts of the data" in found.verdict
     assert evaluate(model, X, y, input="samples").measure == "ari"  # its fit takes no labels, so it does not classify
@@ -424,7 +483,10 @@ def test_a_clustering_without_randomness_is_compared_on_parts_in_bags_and_sequen
 
     class Lengths(PlainClusters):
         def fit(self, X: Any) -> None:
-            self.labels_ = np.array([int(x.std() > 0.7) for x in X])
+            self.labels_ = self.predict(X)
+
+        def predict(self, X: Any) -> Any:
+            return np.array([int(x.std() > 0.7) for x in X])
 
     model = Lengths()
     model.fit(X)
@@ -525,7 +587,7 @@ def test_the_record_of_a_class_is_used() -> None:
     X, y = rows()
     model = ms.get_estimator("spherical-kmeans")(n_clusters=3, random_state=0).fit(X)
     found = evaluate(model, X, y)
-    assert [row["name"] for row in found.rows] == ["spherical-kmeans", "kmeans", "chance"]
+    assert [row["name"] for row in found.rows] == ["spherical-kmeans", "kmeans", "normalized-kmeans", "chance"]
 
 
 def test_equal_figures_are_all_best() -> None:
@@ -550,7 +612,7 @@ def test_controls_get_straight_lines_over_missing_values() -> None:
     model = ms.get_estimator("lds-kmeans")(2, n_states=2, random_state=0).set_params(identifier__missing="smooth")
     found = evaluate(model.fit(X), X, np.arange(12) % 2)
     expected = evaluate(model.fit(filled), filled, np.arange(12) % 2)
-    assert len(found.rows) == 4 and found.rows[0]["ari"] == 1 and not [row for row in found.rows if "why" in row]
+    assert len(found.rows) == 8 and found.rows[0]["ari"] == 1 and not [row for row in found.rows if "why" in row]
     assert found.rows[1:] == expected.rows[1:] and all(np.isnan(x[7]).all() for x in X)
 
 
@@ -559,7 +621,22 @@ def test_forecasts_that_are_worse_than_the_mean_do_not_win() -> None:
     t, turned = np.arange(50.0), np.where(np.arange(50) < 40, 1.0, -1.0)[:, None]
     flips = [turned * np.column_stack([np.sin(0.2 * t + k), np.cos(0.2 * t + k)]) for k in range(6)]
     found = evaluate(ms.get_estimator("lds-identifier")(2).fit(flips), flips)
-    assert [row["name"] for row in found.rows] == ["lds-identifier", "last value", "mean"]
-    assert found.rows[0]["r2"] < 0 and found.winner == "mean" and "the mean is better than both" in found.verdict
+    assert [row["name"] for row in found.rows] == [
+        "lds-identifier",
+        "last value",
+        "last season",
+        "autoregression",
+        "mean",
+    ]
+    assert found.rows[0]["r2"] < 0 and found.winner == "mean" and "the mean is better than all" in found.verdict
     waves = [turned * flip for flip in flips]
-    assert evaluate(ms.get_estimator("lds-identifier")(2).fit(waves), waves).winner == "lds-identifier"
+    assert evaluate(ms.get_estimator("lds-identifier")(2).fit(waves), waves).rows[0]["r2"] > 0.9
+
+
+def test_a_better_baseline_of_forecasts_is_named() -> None:
+    """Channels with a season that one system of two states does not have."""
+    rng = np.random.default_rng(0)
+    seasons = [np.tile(rng.standard_normal((12, 1)), (8, 1)) + 0.05 * rng.standard_normal((96, 1)) for _ in range(6)]
+    found = evaluate(ms.get_estimator("lds-identifier")(1).fit(seasons), seasons)
+    assert found.winner == "last season" and found.rows[2]["r2"] > 0.9
+    assert "the baseline last season is better, with R² = 0.9" in found.verdict

@@ -168,10 +168,10 @@ def test_one_candidate_is_no_choice(tmp_path: Path, capsys: pytest.CaptureFixtur
     assert "n_clusters 2 alone, as 8 sequences are too few for a choice: pass n_clusters" in capsys.readouterr().err
 
 
-def test_agreement_of_seeds_does_not_choose_again(fitted: LDSKMeans, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_agreement_of_parts_chooses_again(fitted: LDSKMeans, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("manifoldseq_lds.clustering._kmeans.chosen_by_default", None)
-    found = ms.evaluation.evaluate(fitted, oscillations())
-    assert found.rows[0]["agreement_of_seeds"] == 1.0 and "why" not in found.rows[0]
+    found = ms.evaluation.evaluate(fitted, oscillations(), controls=())
+    assert "agreement_of_parts" not in found.rows[0] and "not callable" in found.rows[0]["why"]
 
 
 def test_the_mean_kernel_value_is_the_last_of_its_history(fitted: LDSKMeans) -> None:

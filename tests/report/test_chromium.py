@@ -115,7 +115,7 @@ def test_a_table_that_scrolls_has_a_shade_at_its_edge(tmp_path: Path) -> None:
     """Pixels along the right edge of the table, on a narrow screen, where more lies beyond, and on a wide one."""
     from PIL import Image
 
-    names = ("purity", "nmi", "ari", "agreement_of_seeds", "silhouette", "seconds")
+    names = ("purity", "nmi", "ari", "agreement_of_parts", "silhouette", "seconds")
     rows = [{"name": name, **dict.fromkeys(names, 0.5)} for name in ("mixture-of-something", "statistics-kmeans")]
     run = RunFiles("run", {"state": "done"}, evaluation=Evaluation("clusters", "ari", rows, "so"))
     page, found = json.dumps(render_html([run])).replace("</", "<\\/"), {}

@@ -129,6 +129,15 @@ def test_settings_that_were_left_open_are_shown_and_compared_as_used() -> None:
 
 
 @pytest.mark.slow
+def test_members_are_listed_by_name_with_their_cluster() -> None:
+    pairs: list[tuple[str | None, str]] = [(None, "10"), (None, "2"), (None, "10")]
+    run = RunFiles("run", {"state": "done"}, assignments=pairs, members=["walk <1>", "walk 2", "walk 3"])
+    page = flat(render_html([run]))
+    assert "<dt>cluster 2 (1)</dt><dd>walk 2</dd> <dt>cluster 10 (2)</dt><dd>walk &lt;1&gt;, walk 3</dd>" in page
+    assert "The members of each cluster" in render_html([oscillations()])
+    assert "The members of each cluster" not in render_html([replace(run, members=[])])
+
+
 def test_unlabelled_clusters_have_sizes_only() -> None:
     fitted = oscillations()
     page = render_html([Fitted(fitted.estimator, fitted.X)])

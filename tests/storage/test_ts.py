@@ -20,7 +20,7 @@ def write(tmp_path):
 
 
 def test_channels_lengths_missing_values_and_labels(write):
-    data = read_ts(write("# a comment\n" + HEADER + "1,2.5,-3e2:4,?,6:a\n\n# another\n7:NaN:b\n"))
+    data = read_ts(write("# a comment\n" + HEADER + "1,2.5,-3e2:4,?,6:a\n\n% another\n7:NaN:b\n"))
     assert data.name == "Two words" and len(data) == 2
     np.testing.assert_array_equal(data.sequences[0], [[1, 4], [2.5, np.nan], [-300, 6]])
     np.testing.assert_array_equal(data.sequences[1], [[7, np.nan]])

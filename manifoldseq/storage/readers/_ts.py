@@ -23,8 +23,8 @@ _PAIR = re.compile(r"\(([^,()]*),([^,()]*)\)")
 def read_ts(path: str | PathLike[str]) -> SequenceData:
     """Read sequences from a `.ts` file.
 
-    The header consists of lines ``@key value``, comments start with ``#``, and after ``@data`` each line is one case:
-    channels separated by ``:``, values by ``,``, the class label (``@classLabel true …``) or the target
+    The header consists of lines ``@key value``, comments start with ``#`` or ``%``, and after ``@data`` each line is
+    one case: channels separated by ``:``, values by ``,``, the class label (``@classLabel true …``) or the target
     (``@targetLabel true``) last. Cases may differ in length; ``?`` is a missing value and becomes NaN. With
     ``@timeStamps true`` values are pairs ``(time stamp,value)``, numbers or dates of ISO 8601, by which a case is
     sorted.
@@ -76,7 +76,7 @@ def _lines(path: str) -> Iterator[tuple[int, str]]:
         with open_file(path) as file, TextIOWrapper(file, encoding="utf-8-sig") as text:
             for number, line in enumerate(bounded_lines(path, text), 1):
                 line = line.strip()
-                if line and not line.startswith("#"):
+                if line and not line.startswith(("#", "%")):
                     yield number, line
     except UnicodeDecodeError:
         _fail(path, number + 1, "the text is not UTF-8 here or soon after: save the file as UTF-8")

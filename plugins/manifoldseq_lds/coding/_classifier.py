@@ -1,12 +1,12 @@
 """Classification of sequences by the kernels of their linear dynamical systems."""
 
-from typing import Any, Self
+from typing import Any, Self, cast
 
 import numpy as np
 import scipy.optimize
 import scipy.special
 from numpy.typing import NDArray
-from sklearn.base import ClassifierMixin
+from sklearn.base import ClassifierMixin, clone
 from sklearn.model_selection import StratifiedKFold
 from sklearn.svm import SVC
 from sklearn.utils.multiclass import check_classification_targets
@@ -22,7 +22,7 @@ from manifoldseq.estimators import (
 )
 from manifoldseq.execution import one_blas_thread
 
-from ..clustering._settings import SettingsChoice, settled
+from ..clustering._settings import SettingsChoice, is_open, settled
 from ..identification._identifier import LDSIdentifier
 from ..identification._sequence_input import (
     IDENTIFICATION,
@@ -36,6 +36,7 @@ from ..kernels._moments import fitted_kernel, keep_moment_weights
 from ..kernels._resolved import check_kernel
 from ..systems._record import Systems
 from ._atom_families import SystemAtoms
+from ._labelled_settings import AccuracyChoice, choose_by_labels
 from ._lasso import positive_semidefinite, sparse_codes, zero_codes
 
 Array = NDArray[np.floating[Any]]
@@ -80,11 +81,13 @@ class LDSClassifier(ClassifierMixin, SequenceEstimator):
         Of the systems that sequences are identified as: ``identifier=LDSIdentifier(n_states)`` for short.
     identifier : LDSIdentifier, optional
         How sequences are identified; it is copied. Without effect on `Systems`. What it leaves open is chosen with
-        ``n_states="auto"``, as in `LDSKMeans`.
+        ``n_states="auto"``: by leave-one-out predictions of the labels, first states and delay, then moments and
+        centring for the best three of them. Where a class has one sequence, the labels choose nothing, and the rule of
+        `LDSKMeans` is used.
     kernel : str or kernel object
         A registered name, or an object with the methods of a kernel.
     moments : {"auto", "none", "level", "size", "both"}
-        Moments that are compared in addition to the dynamics, as in `LDSKMeans`.
+        Moments that are compared in addition to the dynamics, as in `LDSKMeans`; with "auto" the labels choose.
     C : float
         Regularization of ``"svm"``, with the kernel divided by its mean k(x, x).
     alpha : float
@@ -99,8 +102,9 @@ class LDSClassifier(ClassifierMixin, SequenceEstimator):
         Their classes, as places in `classes_`.
     temperature_ : float
         What scores are divided by for `predict_proba`; absent where a class has one sequence.
-    choice_ : SettingsChoice
-        How ``n_states="auto"`` was decided, without `y` but for the number of classes; absent if it was given.
+    choice_ : AccuracyChoice or SettingsChoice
+        How ``n_states="auto"`` was decided, by the labels or, where a class has one sequence, without them; absent if
+        it was given.
     moment_weights_ : ndarray of shape (2 d,)
         Of the `MomentKernel`; absent if only the dynamics count.
     n_features_in_ : int
@@ -129,7 +133,7 @@ class LDSClassifier(ClassifierMixin, SequenceEstimator):
     ['slow']
     """
 
-    stored_types = (*SequenceEstimator.stored_types, SettingsChoice)
+    stored_types = (*SequenceEstimator.stored_types, SettingsChoice, AccuracyChoice)
 
     def __init__(
         self,
@@ -162,7 +166,7 @@ class LDSClassifier(ClassifierMixin, SequenceEstimator):
         if y is None:
             raise ValueError("LDSClassifier requires y to be passed, but the target y is None")
         labels = np.asarray(check_unmasked(y))
-        made = settled(self, X, len(set(labels.ravel().tolist())))
+        made = self._settled(X, labels)
         systems, identifier = learned_systems(made, X)
         if labels.shape != (len(systems),):
             raise ValueError(f"y has shape {labels.shape} but there are {len(systems)} sequences: pass one class each")
@@ -195,6 +199,16 @@ class LDSClassifier(ClassifierMixin, SequenceEstimator):
         remember(self, systems, identifier)
         return self
 
+    def _settled(self, X: Any, labels: NDArray[Any]) -> Any:
+        """Return the estimator, or a copy with settings that are chosen by the labels, else without them."""
+        kinds: dict[Any, int] = {}
+        codes = np.array([kinds.setdefault(label, len(kinds)) for label in labels.ravel().tolist()], dtype=np.intp)
+        choice = choose_by_labels(self, X, codes) if is_open(self, X) and len(kinds) > 1 else None
+        if choice is None:
+            return settled(self, X, len(kinds))
+        self.choice_ = choice
+        return cast(Any, clone(self)).set_params(**choice.best_params)
+
     def decision_function(self, X: Any) -> Array:
         """Return how much sequences or systems speak for each class.
 
@@ -219,7 +233,7 @@ class LDSClassifier(ClassifierMixin, SequenceEstimator):
         subtracted). The temperature makes the classes of held-out sequences most likely: of each fifth of the data,
         scored by a classifier that learned from the rest (temperature scaling; Guo, Pleiss, Sun and Weinberger 2017),
         with the smoothed targets of Platt (1999), so that few sequences are never certain. The most likely class is
-        that of `predict`. The settings of ``n_states="auto"`` have seen the held-out sequences, without their classes.
+        that of `predict`. The settings of ``n_states="auto"`` were chosen on all sequences, the held-out ones included.
         Absent where a class has one sequence, which cannot be held out.
 
         Returns

@@ -9,6 +9,10 @@ from sklearn.base import clone
 
 import manifoldseq as ms
 
+from ._missing import interpolated
+
+_CLEAR = 0.05
+"""A baseline is called better if its R² is larger by more."""
 _SHARE = 5
 _LEAST = 10
 
@@ -68,7 +72,8 @@ def forecast_error(model: Any, X: Any, y: object, seed: int) -> ms.evaluation.Ev
     Returns
     -------
     Evaluation
-        The controls are the last value and the mean of the preceding values, whose share is zero.
+        The controls are the last value, the last season, autoregressions with orders by AIC, and the mean of the
+        preceding values, whose share is zero.
 
     Raises
     ------
@@ -79,15 +84,17 @@ def forecast_error(model: Any, X: Any, y: object, seed: int) -> ms.evaluation.Ev
     n_steps, before = ends.n_steps, ends.before
     made: Any = clone(model)
     said = made.fit(before).forecast(before, n_steps)
-    last = np.stack([x[-1:] for x in before])
-    rows = [{"name": name, "r2": ends.r2(guess)} for name, guess in (("lds-identifier", said), ("last value", last))]
-    own, other = rows[0]["r2"], rows[1]["r2"]
+    baselines = ms.evaluation.baseline_forecasts([interpolated(x[None])[0] for x in before], n_steps)
+    guesses = {"lds-identifier": said, **baselines}
+    rows = [{"name": name, "r2": ends.r2(guess)} for name, guess in guesses.items()]
+    own, best = rows[0]["r2"], max(rows[1:], key=lambda row: row["r2"])
     rows.append({"name": "mean", "r2": 0.0})
     explained = f"{own:.0%}" if own > -0.005 else "none"
+    better = "is better, with" if best["r2"] > own + _CLEAR else "has"
     verdict = (
-        f"forecasts of the last {n_steps} steps explain {explained} of the variance (R² = {own:.2f}); the last value "
-        f"as a forecast has R² = {other:.2f}"
+        f"forecasts of the last {n_steps} steps explain {explained} of the variance (R² = {own:.2f}); the baseline "
+        f"{best['name']} {better} R² = {best['r2']:.2f}"
     )
-    if max(own, other) < 0:
-        verdict += "; the mean is better than both"
+    if max(own, best["r2"]) < 0:
+        verdict += "; the mean is better than all of them"
     return ms.evaluation.Evaluation("forecasts", "r2", tuple(rows), verdict)

@@ -1,0 +1,1 @@
+"""Clusterings and classifications of recorded sequences that other libraries ship, and of generated ones."""

@@ -1,0 +1,43 @@
+"""Tables of figures, one row per set and one column per method."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from .._report import Report
+
+NEAR = 0.05
+"""A figure that is less than the best by no more than this is near the best."""
+
+Table = dict[str, dict[str, float]]
+"""Figures by set and method."""
+
+
+def title(report: Report, what: str, names: Sequence[str]) -> None:
+    """Print what is measured, and the names of the columns."""
+    report.title(what)
+    report.note(f"{'':<24}" + "".join(f"{name[:13]:>14}" for name in names))
+
+
+def line(report: Report, name: str, figures: Mapping[str, float], form: str = ".2f") -> None:
+    """Print one row."""
+    report.note(f"{name:<24}" + "".join(f"{value:>14{form}}" for value in figures.values()))
+
+
+def summary(report: Report, table: Table, baselines: Sequence[str], *, what: str) -> None:
+    """Print means, and compare the methods that are no baselines with the best of the baselines."""
+    columns = list(next(iter(table.values())))
+    means = {name: float(np.mean([row[name] for row in table.values()])) for name in columns}
+    line(report, "mean", means)
+    best = max(baselines, key=means.__getitem__)
+    for name in columns:
+        if name in baselines:
+            continue
+        report.row(
+            f"{what} of {name}, mean; the best baseline by mean is {best}", means[name], ".3f", least=means[best]
+        )
+        near = [row[name] >= max(row[one] for one in baselines) - NEAR for row in table.values()]
+        share = float(np.mean(near))
+        report.row(f"{name}: share of sets within {NEAR} of the best baseline of the set", share, ".2f", least=0.6)

@@ -1,0 +1,220 @@
+"""Settings of a classifier of sequences chosen by cross-validation on its labels, where ``n_states="auto"``.
+
+Each setting gives a kernel matrix. Its figure is the squared error of kernel ridge regression to the classes, or the
+share of errors of the nearest other sequence, each without the sequence that is predicted: neither needs another fit.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from manifoldseq.execution import one_blas_thread
+
+from ..clustering._settings import (
+    DELAYS,
+    STATES,
+    _decomposed,
+    _gaussian,
+    _least_squares,
+    _moves,
+    _open,
+    _stabilized,
+    filled,
+)
+from ..identification._identifier import LDSIdentifier
+from ..identification._sequence_input import MOMENTS, channel_moments, identifier_of
+from ..identification._stored_sequences import channel_scale, is_large
+from ..kernels._projection import ProjectionKernel
+from ..kernels._resolved import resolved_kernel
+from ..means._common_problem import items_of
+from ..systems._record import Systems
+
+Array = NDArray[np.floating[Any]]
+
+_COMPARED = 300
+"""Sequences by which settings are compared, drawn if there are more: the time grows with the cube of their number."""
+_FINALISTS = 3
+"""Settings for which the other ways to centre and to weigh moments are tried."""
+_OUTPUTS = 256
+"""Channels times delay are at most this, unless the delay is one."""
+
+
+@dataclass(frozen=True, eq=False)
+class AccuracyChoice:
+    """What was chosen for ``n_states="auto"`` by labels, and why.
+
+    Attributes
+    ----------
+    compared : list of dict
+        ``n_states``, ``delay``, ``center``, ``moments``; ``loss``, by which they are compared, the squared error of
+        predicted classes (of ``method="nearest"`` the share of errors); ``accuracy``, the share of sequences whose
+        class is predicted correctly, and ``error``, its standard error; the best first.
+    best_params : dict
+        The chosen settings, for ``estimator.set_params(**choice.best_params)``.
+    time : float
+        Seconds that it took.
+    """
+
+    compared: list[dict[str, Any]]
+    best_params: dict[str, Any]
+    time: float = 0.0
+
+    def __str__(self) -> str:
+        """Return the table of what was compared, and what was chosen."""
+        lines = ["  loss    accuracy         settings (of predictions without the predicted sequence)"]
+        for place, one in enumerate(self.compared[:12]):
+            figure = f"{one['loss']:.4f}  {one['accuracy']:.3f} ± {one['error']:.3f}"
+            settings = ", ".join(f"{name}={one[name]!r}" for name in ("n_states", "delay", "center", "moments"))
+            lines.append(f"{' ' if place else '>'} {figure}    {settings}")
+        return "\n".join(
+            [*lines, "chosen: " + ", ".join(f"{name}={value!r}" for name, value in self.best_params.items())]
+        )
+
+
+def choose_by_labels(estimator: Any, X: Any, codes: NDArray[np.intp]) -> AccuracyChoice | None:
+    """Return the settings with the least loss of predictions of members that are left out.
+
+    None where labels cannot choose: a class with one sequence, sequences that are too short, too large or constant, or
+    a kernel that is zero.
+
+    Parameters
+    ----------
+    estimator : LDSClassifier
+    X : list of array-like of shape (T_i, d)
+    codes : ndarray of shape (N,)
+        Classes as whole numbers from 0.
+    """
+    began = time.perf_counter()
+    identifier = identifier_of(estimator)
+    sequences = identifier._check(X)
+    if len(sequences) != len(codes) or any(map(is_large, sequences)) or np.bincount(codes).min() < 2:
+        return None
+    rows = _drawn(codes)
+    scale = channel_scale(sequences) if identifier.scale else np.ones(sequences[0].shape[1])
+    some = [filled(np.asarray(sequences[i], dtype=np.float64)) / scale for i in rows]
+    pairs = _pairs(some, identifier)
+    if not pairs or not any(map(_moves, some)):
+        return None
+    search = _Search(estimator, identifier, some, codes[rows], max(n for n, _ in pairs))
+    with one_blas_thread():
+        for pair in pairs:
+            search.measure(*pair, search.centers[0], search.moments[:2])
+        best = list(dict.fromkeys((one["n_states"], one["delay"]) for one in search.ordered()))
+        for pair in best[:_FINALISTS]:
+            for center in search.centers:
+                search.measure(*pair, center, search.moments)
+    if not search.compared:
+        return None
+    compared = search.ordered()
+    top = compared[0]
+    params: dict[str, Any] = {"n_states": top["n_states"]}
+    if identifier.delay == "auto":
+        params["identifier__delay"] = top["delay"]
+    if len(search.centers) > 1:
+        params["identifier__center"] = top["center"]
+    if estimator.moments == "auto":
+        params["moments"] = top["moments"]
+    return AccuracyChoice(compared, params, time.perf_counter() - began)
+
+
+def _drawn(codes: NDArray[np.intp]) -> NDArray[np.intp]:
+    """Return the rows by which settings are compared, with equal shares of every class and two of it at least."""
+    if len(codes) <= _COMPARED:
+        return np.arange(len(codes))
+    order = np.random.default_rng(0).permutation(len(codes))
+    place = np.empty(len(codes))  # of each row in its class, as a share
+    for kind in np.unique(codes):
+        members = order[codes[order] == kind]
+        place[members] = np.where(np.arange(len(members)) < 2, -1.0, np.arange(len(members)) / len(members))
+    most = max(_COMPARED, int(np.sum(place < 0)))
+    return np.sort(np.argsort(place, kind="stable")[:most])
+
+
+def _pairs(sequences: Sequence[Array], identifier: LDSIdentifier) -> list[tuple[int, int]]:
+    """Return pairs (n_states, delay) that suit every sequence."""
+    shortest, channels = min(map(len, sequences)), sequences[0].shape[1]
+    delays = DELAYS if identifier.delay == "auto" else (int(identifier.delay),)
+    return [
+        (n, delay)
+        for delay in delays
+        for n in STATES
+        if n <= channels * delay and n + delay < shortest and (delay == 1 or channels * delay <= _OUTPUTS)
+    ]
+
+
+class _Search:
+    """Measures settings on some sequences, and keeps what it measured."""
+
+    def __init__(
+        self, estimator: Any, identifier: LDSIdentifier, sequences: Sequence[Array], codes: NDArray[np.intp], most: int
+    ) -> None:
+        self.compared: list[dict[str, Any]] = []
+        self._identifier, self._codes = identifier, codes
+        self._kernel, self._method, self._C = resolved_kernel(estimator.kernel), estimator.method, float(estimator.C)
+        free = "center" in _open(estimator.identifier)
+        self.centers = (True, False) if free else (identifier.center in (True, "auto"),)
+        moments = channel_moments(sequences)
+        if estimator.moments == "auto":
+            self.moments = ("none", "both", "level", "size")
+            if not isinstance(self._kernel, ProjectionKernel):
+                self.moments = ("none",)
+        else:
+            self.moments = (estimator.moments,)
+        self._gaussians = {which: _gaussian(moments, which) for which in self.moments if which in MOMENTS}
+        directions = cache(lambda delay, center: _decomposed(sequences, delay, center, most))
+        self._unstable = cache(lambda n, delay, center: _least_squares(directions(delay, center), n))
+        self._dynamics = cache(self._of_dynamics)
+
+    def measure(self, n_states: int, delay: int, center: bool, moments: Sequence[str]) -> None:
+        """Measure the settings with each choice of moments, unless that is done."""
+        D = self._dynamics(n_states, delay, center)
+        if D is None:
+            return
+        for which in moments:
+            setting = {"n_states": n_states, "delay": delay, "center": center, "moments": which}
+            if any(all(one[name] == value for name, value in setting.items()) for one in self.compared):
+                continue
+            accuracy, loss = left_out(D * self._gaussians.get(which, 1.0), self._codes, self._method, self._C)
+            error = float(np.sqrt(accuracy * (1 - accuracy) / len(self._codes)))
+            self.compared.append({**setting, "accuracy": accuracy, "error": error, "loss": loss})
+
+    def ordered(self) -> list[dict[str, Any]]:
+        """Return what was measured, the least loss first; of equals the one measured first, with fewer states."""
+        return sorted(self.compared, key=lambda one: one["loss"])
+
+    def _of_dynamics(self, n_states: int, delay: int, center: bool) -> Array | None:
+        parts = self._unstable(n_states, delay, center)
+        try:
+            systems: Systems = _stabilized(parts, self._identifier.stabilizer_, self._identifier.bound)
+            packed = self._kernel.pack(items_of(self._kernel, systems))
+        except ValueError:
+            return None
+        gram = self._kernel.cross(packed, packed)
+        size = float(gram.diagonal().mean())
+        return (gram + gram.T) / (2 * size) if size > 0 and np.isfinite(gram).all() else None
+
+
+def left_out(K: Array, codes: NDArray[np.intp], method: str, C: float) -> tuple[float, float]:
+    """Return accuracy and loss of predictions for each member by all others, from a kernel matrix.
+
+    ``"nearest"``: the class of the nearest other member. Else kernel ridge regression to the classes with penalty
+    ``1 / C``, whose predictions without a member are ``y_i - (G^-1 y)_i / (G^-1)_ii`` with ``G = K + 1 + I / C``.
+    """
+    targets = np.eye(int(codes.max()) + 1)[codes]
+    if method == "nearest":
+        squared = K.diagonal()[:, None] + K.diagonal() - 2 * K
+        np.fill_diagonal(squared, np.inf)
+        scores = np.stack([-squared[:, codes == c].min(axis=1) for c in range(targets.shape[1])], axis=1)
+        loss = float(np.mean(scores.argmax(axis=1) != codes))
+    else:
+        inverse = np.linalg.pinv(K + 1.0 + np.eye(len(K)) / C, hermitian=True)
+        scores = targets - (inverse @ targets) / inverse.diagonal()[:, None]
+        loss = float(np.mean((targets - scores) ** 2))
+    return float(np.mean(scores.argmax(axis=1) == codes)), loss
