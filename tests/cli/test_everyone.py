@@ -32,9 +32,10 @@ CLASSIFIERS = (
     "autocovariance-classifier",
     "linear-classifier",
     "lds-classifier",
+    "sequence-classifier",
     "hope-network",
 )
-BUNDLED = ("manifoldseq", "lds", "hope", "mpcca", "hierarchical")
+BUNDLED = ("manifoldseq", "lds", "hope", "mpcca", "hierarchical", "sequences")
 NAMES = [record.name for plugin, record in hooks.records("estimators") if plugin.name in BUNDLED]
 
 

@@ -49,7 +49,8 @@ def test_every_transformer_of_arrays_is_here() -> None:
     names = {
         record.name
         for plugin, record in records
-        if plugin.name in ("lds", "hope", "mpcca", "hierarchical") and hasattr(record.resolved().factory, "transform")  # type: ignore[attr-defined]
+        if plugin.name in ("lds", "hope", "mpcca", "hierarchical", "sequences")
+        and hasattr(record.resolved().factory, "transform")  # type: ignore[attr-defined]
     }
     elsewhere = {"lds-identifier", "convolutional-features", "hope-stack", "hope-network"}  # systems, images, torch
     assert names - elsewhere == {name.split(" ")[0] for name in CASES} - absent_names("estimators")
