@@ -111,7 +111,10 @@ class Step:
             x = [params[i][along] for i in rows]
             legend = ", ".join(f"{name}={value}" for name, value in others) or None
             spread = None if self.error is None else self.error[rows]
-            ax.errorbar(x, self.figure[rows], spread, capsize=2, label=legend, **line_style(series, len(x)))
+            style = line_style(series, len(x))
+            if any(isinstance(value, str) for value in x):  # there is nothing between two names
+                style |= {"linestyle": "", "marker": "o"}
+            ax.errorbar(x, self.figure[rows], spread, capsize=2, label=legend, **style)
         ring: dict[str, Any] = {"marker": "o", "markersize": 13, "fillstyle": "none", "linestyle": ""}
         x = [params[i][along] for i in self.chosen]
         ax.plot(x, self.figure[self.chosen], label="chosen", color=line_style(None)["color"], **ring)

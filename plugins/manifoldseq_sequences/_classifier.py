@@ -14,7 +14,7 @@ from manifoldseq.execution import one_blas_thread
 from ._estimator import RULES
 from ._supervised import ClassesOfSequences, require_classes
 
-Array = NDArray[np.floating[Any]]
+Array = NDArray[np.float64]
 _RULES = {**RULES, "C": check_positive}
 
 

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-Array = NDArray[np.floating[Any]]
+Array = NDArray[np.float64]
 
 NEGLIGIBLE = 1e-6
 """Eigenvalues below this share of the largest are left out: they are rounding, or the negative part of a kernel that

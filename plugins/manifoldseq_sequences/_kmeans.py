@@ -17,7 +17,7 @@ from manifoldseq.models import Choice
 from ._estimator import AUTO, RULES, KernelsOfSequences, warn_of
 from ._weights import learned_weights
 
-Array = NDArray[np.floating[Any]]
+Array = NDArray[np.float64]
 
 REFERENCE = 1000
 """Most sequences that are compared with each other; further ones go to the nearest centre."""

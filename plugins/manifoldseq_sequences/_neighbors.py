@@ -13,7 +13,7 @@ from manifoldseq.estimators import available_where, check_parameters, check_whol
 from ._estimator import RULES
 from ._supervised import ClassesOfSequences
 
-Array = NDArray[np.floating[Any]]
+Array = NDArray[np.float64]
 _RULES = {**RULES, "n_neighbors": check_whole}
 
 

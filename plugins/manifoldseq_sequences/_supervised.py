@@ -19,7 +19,7 @@ from manifoldseq.models import Choice, Step, as_good, summary
 
 from ._estimator import AUTO, KernelsOfSequences, warn_of
 
-Array = NDArray[np.floating[Any]]
+Array = NDArray[np.float64]
 Labels = NDArray[np.int64]
 
 FOLDS = 5

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 import manifoldseq as ms
 from manifoldseq.models import Choice, Step, summary
 
-Array = NDArray[np.floating[Any]]
+Array = NDArray[np.float64]
 
 BUNDLED = ("statistics", "spectrum", "autocovariance", "shape", "warping", "convolutions", "dynamics")
 """The kernels that ``kernel="auto"`` compares. Other registered kernels take part where they are named."""
@@ -48,7 +48,7 @@ NULLS = 2
 """Gaussian samples with the variances of the components of a description, whose separation is that of no clusters."""
 LEAST_WEIGHT = 0.02
 """Descriptions with a smaller share of the weights are left out: prediction does not compute them."""
-HEADING, LABEL = "stability", "agreement of clusterings of random halves (adjusted Rand index)"
+HEADING, LABEL = "stability", "agreement of random halves (adjusted Rand index)"
 
 
 def learned_weights(coordinates: Mapping[str, Array], n_clusters: int, rng: np.random.Generator) -> Choice:
@@ -104,7 +104,7 @@ def learned_weights(coordinates: Mapping[str, Array], n_clusters: int, rng: np.r
         stability,
         np.flatnonzero(weights).tolist(),
         error,
-        {"separation above noise": above, "confirmation": confirmed, "balance": balance, "weight": weights},
+        {"separated": above, "confirmed": confirmed, "balance": balance, "weight": weights},
     )
     kept = {name: round(float(w), 4) for name, w in zip(names, weights, strict=True) if w > 0}
     return Choice([step], {"kernel": kept}, notes, time.perf_counter() - began)

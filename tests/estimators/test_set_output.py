@@ -29,6 +29,7 @@ CASES: dict[str, tuple[dict[str, Any], tuple[Any, ...]]] = {
     "bag-of-systems": ({"n_clusters": 3, "n_states": 2}, (SEQUENCES,)),
     "pyramid-pooling": ({"n_atoms": 3, "n_states": 2, "max_iter": 2}, (SEQUENCES,)),
     "pyramid-pooling of videos": ({"n_atoms": 3, "n_states": 2, "max_iter": 2}, (VIDEOS,)),
+    "sequence-kmeans": ({"n_clusters": 2, "kernel": "sum"}, (SEQUENCES,)),
     "mixture-pcca": ({"n_components": 2, "n_latent": 2, "max_iter": 5, "covariance_type": "diag"}, (ROWS, SECOND)),
     "fisher-vector": ({"n_components": 2, "max_iter": 5}, ([BAGS],)),
     "super-vector": ({"n_components": 2, "n_latent": 1, "max_iter": 5}, (BAGS, [b[:, :3] ** 2 for b in BAGS])),
