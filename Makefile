@@ -2,7 +2,7 @@
 VENV  := .venv
 BIN   := $(VENV)/bin
 # each is a distribution of its own; all are named in every command with the root, so that pip looks up none of them
-PLUGINS := lds hope mpcca hierarchical jax papers
+PLUGINS := lds hope mpcca hierarchical sequences jax papers
 LOCAL := $(PLUGINS:%=--editable plugins/manifoldseq_%)
 INSTALL := python -m pip --disable-pip-version-check install --quiet --no-warn-conflicts
 PIP   := $(BIN)/$(INSTALL)

@@ -176,6 +176,13 @@ from manifoldseq_hierarchical import HierarchicalSequenceEncoder
 path = np.cumsum(rng.standard_normal((300, 8)), axis=0)
 assert HierarchicalSequenceEncoder().fit(path).predict(path).shape == (300,)
 """,
+    "manifoldseq-sequences": """
+from manifoldseq_sequences import SequenceKMeans
+t = np.arange(50)[:, None]
+sequences = [np.sin((0.2 + 0.4 * (i % 2)) * t) + 0.1 * rng.standard_normal((50, 1)) for i in range(12)]
+model = SequenceKMeans(n_clusters=2, random_state=0).fit(sequences)
+assert "dynamics" not in model.weights_ and len(set(model.labels_[::2].tolist())) == 1
+""",
     "manifoldseq-papers": """
 from manifoldseq_papers import deltas, filter_bank
 energies = filter_bank(rng.standard_normal(8000), 16000)

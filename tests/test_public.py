@@ -16,7 +16,7 @@ PACKAGES = """
     linalg manifolds objectives kernels solvers batch interop estimators models hooks testing execution storage report
     reproduction evaluation losses poses
 """.split()
-PLUGINS = [f"manifoldseq_{name}" for name in ("lds", "hope", "mpcca", "hierarchical", "jax", "papers")]
+PLUGINS = [f"manifoldseq_{name}" for name in ("lds", "hope", "mpcca", "hierarchical", "sequences", "jax", "papers")]
 FIXED = """
     minimize minimize_batch iterate Problem Objective objective finite_sum kernel constraint
     residuals least_squares Result Run Measures Status

@@ -9,7 +9,7 @@ ROOT = Path(__file__).parents[2]
 PAGE = ROOT / "docs" / "develop" / "files.md"
 PACKAGES = (
     "manifoldseq",
-    *(f"plugins/manifoldseq_{name}" for name in ("lds", "hope", "mpcca", "hierarchical", "papers")),
+    *(f"plugins/manifoldseq_{name}" for name in ("lds", "hope", "mpcca", "hierarchical", "sequences", "papers")),
 )
 HEAD = """# All files
 

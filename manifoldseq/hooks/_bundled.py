@@ -13,7 +13,7 @@ NAMES: Mapping[str, Mapping[str, str]] = {
         "estimators": "lds-identifier lds-kmeans lds-kernel-matrix lds-spectral lds-neighbors lds-sparse-coder "
         "lds-dictionary lds-classifier bag-of-systems pyramid-pooling",
         "rules": "exact canonical medoid",
-        "kernels": "projection martin martin-rbf binet-cauchy grassmann symmetric-projection chi2",
+        "kernels": "projection martin martin-rbf binet-cauchy grassmann symmetric-projection dynamics chi2",
         "domains": "lds histograms",
         "datasets": "japanese-vowels basic-motions dynamic-textures damaged-structure noisy-textures echoes two-tones",
         "plots": "lds-choice lds-kernel-matrix lds-spectra lds-reconstruction lds-worst-reconstruction",
@@ -36,6 +36,12 @@ NAMES: Mapping[str, Mapping[str, str]] = {
         "estimators": "subspace-encoder subspace-kmeans hierarchical-encoder",
         "datasets": "nordland",
         "plots": "subspace-gain subspace-coordinates encoder-distances encoder-storage",
+    },
+    "manifoldseq-sequences": {
+        "estimators": "sequence-kmeans sequence-classifier sequence-neighbors",
+        "kernels": "statistics spectrum autocovariance shape warping convolutions",
+        "domains": "sequences",
+        "plots": "sequence-choice",
     },
     "manifoldseq-jax": {"solvers": "jax:lbfgs jax:bb jax:tr"},
     "manifoldseq-papers": {

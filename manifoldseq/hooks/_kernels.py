@@ -93,12 +93,17 @@ class Kernel(Protocol):
         """Return k(P_i, P_i), (len(P),)."""
         ...
 
-    def weighted(self, point: Any, P: Any, beta: ArrayLike, /) -> tuple[float, Any]:
-        """Return the value and the Euclidean gradient of ``sum_i beta_i k(S(point), P_i)``, beta (len(P),)."""
+    @property
+    def weighted(self) -> Callable[[Any, Any, ArrayLike], tuple[float, Any]] | None:
+        """``weighted(point, P, beta)``, the value and the Euclidean gradient of ``sum_i beta_i k(S(point), P_i)``.
+
+        beta has the shape (len(P),). None for a kernel that only compares items: there are no means under it.
+        """
         ...
 
-    def manifold(self, m: int, n: int, bound: float, /) -> Any:
-        """Return the manifold of the points for items of m outputs and n states."""
+    @property
+    def manifold(self) -> Callable[[int, int, float], Any] | None:
+        """``manifold(m, n, bound)``, the points of items of m outputs and n states; None without `weighted`."""
         ...
 
     @property
@@ -126,6 +131,6 @@ def completed(kernel: Any) -> Kernel:
         )
     if missing:
         raise ValueError(f"the kernel {kernel!r} has no {', '.join(missing)}: see ms.kernels.Kernel")
-    if not kernel.constant_diagonal and kernel.self_term is None:
+    if kernel.weighted is not None and not kernel.constant_diagonal and kernel.self_term is None:
         raise ValueError(f"the kernel {kernel!r} has no self_term, which constant_diagonal=False asks for")
     return kernel

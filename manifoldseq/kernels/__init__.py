@@ -1,8 +1,9 @@
-"""Kernels from a function of two items, and from other kernels."""
+"""Kernels from a function of two items, and from other kernels; k-means in the feature space of a kernel."""
 
 from ..hooks._kernels import Domain, Kernel, PackedItems
 from ._algebra import NormalizedKernel, ProductKernel, RBFKernel, SumKernel, as_kernel
 from ._from_function import kernel
+from ._kmeans import adjusted_rand, agreements, kernel_kmeans, unit_gram
 from ._rows import RowKernel, warn_if_indefinite
 
 __all__ = [
@@ -14,7 +15,11 @@ __all__ = [
     "RBFKernel",
     "RowKernel",
     "SumKernel",
+    "adjusted_rand",
+    "agreements",
     "as_kernel",
     "kernel",
+    "kernel_kmeans",
+    "unit_gram",
     "warn_if_indefinite",
 ]

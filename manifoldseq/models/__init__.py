@@ -1,10 +1,11 @@
-"""Problems of registered models, and base classes of their estimators."""
+"""Problems of registered models, base classes of their estimators, and records of choices among settings."""
 
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from .._extras import needing
 from ._assembly import Prepared, problem_of
+from ._choice import Choice, Step, as_good, summary
 
 if TYPE_CHECKING:
     from ._criteria import DensityCriteria
@@ -13,14 +14,18 @@ if TYPE_CHECKING:
     from ._row_mixture import RowMixture
 
 __all__ = [
+    "Choice",
     "DensityCriteria",
     "MixtureModel",
     "MixtureSums",
     "ModelEstimator",
     "Prepared",
     "RowMixture",
+    "Step",
+    "as_good",
     "mixture_model",
     "problem_of",
+    "summary",
 ]
 # estimators need scikit-learn: they are imported when they are first used
 _LAZY = {

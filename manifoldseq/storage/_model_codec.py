@@ -34,7 +34,7 @@ class Outside(TypeError):
 
 
 def stored_types(cls: type) -> Types:
-    """Return what the attribute ``stored_types`` of an estimator class lists, by name."""
+    """Return what the attribute ``stored_types`` of a class of estimators, kernels, solvers or rules lists, by name."""
     kinds = getattr(cls, "stored_types", ())
     return {kind.__name__: kind for kind in kinds}
 
@@ -93,7 +93,7 @@ class Encoder:
             for kind, record in _REGISTERED.items():
                 if is_dataclass(value) and (known := registered(record, value)) is not None:
                     plugin, entry = known
-                    settings = self.members(_fields(value), place, types)
+                    settings = self.members(_fields(value), place, {**types, **stored_types(type(value))})
                     return {kind: entry.name, "plugin": plugin.name, "fields": settings}
             raise Outside(
                 f"{place} is a {name}, which a model file cannot hold: it holds numbers, strings, None, arrays, lists, "
@@ -189,7 +189,7 @@ def decode(value: Any, arrays: Mapping[str, np.ndarray], types: Types) -> Any:
             return decode_estimator(cls, value, arrays, inner)
         case "kernel" | "solver" | "rule":
             factory: Any = stored(_REGISTERED[tag], content, value.get("plugin", "")).factory
-            return factory(**_decoded(value["fields"], arrays, types))
+            return factory(**_decoded(value["fields"], arrays, {**types, **stored_types(factory)}))
     raise ValueError(f"it has the unknown tag {quoted(tag)}")
 
 

@@ -101,6 +101,8 @@ def check_kernel(
     constant = kernel.constant_diagonal if constant_diagonal is None else constant_diagonal
     if constant:
         exam.law("constant diagonal", lambda: within(float(np.ptp(case.diag())), 1e-8 * case.scale()))
+    if kernel.weighted is None:  # it only compares items: there are no points
+        return exam.report()
     if exam.law("manifold(m, n, bound) gives its points", lambda: _manifold(case)):
         x = interior_point(case.manifold(), rng) if point is None else point
         _point_laws(exam, case, freeze(x), constant)
@@ -129,6 +131,7 @@ class _Case:
 
     def manifold(self) -> Any:
         """Return the manifold for the sizes of the first item."""
+        assert self.kernel.manifold is not None
         return self.kernel.manifold(*sizes(self.items[0]), 0.99)
 
     def item(self, x: Point) -> Item:
@@ -211,11 +214,13 @@ def _invariant(case: _Case, transform: Callable[[Item], Item]) -> Verdict:
 
 def _point_laws(exam: Examination, case: _Case, x: Point, constant_diagonal: bool) -> None:
     kernel, P = case.kernel, case.pack()
+    of_point = kernel.weighted
+    assert of_point is not None
     beta = case.rng.standard_normal(len(P))
     manifold = case.manifold()
 
     def weighted(y: Point) -> tuple[float, Point]:
-        return kernel.weighted(y, P, beta)
+        return of_point(y, P, beta)
 
     def value() -> Verdict:
         one = case.pack([case.item(x)])
@@ -223,7 +228,7 @@ def _point_laws(exam: Examination, case: _Case, x: Point, constant_diagonal: boo
         return within(abs(weighted(x)[0] - expected), 1e-8 * case.scale() * max(1.0, float(np.abs(beta).sum())))
 
     def linear() -> Verdict:
-        half = kernel.weighted(x, P, 0.5 * beta)[1]
+        half = of_point(x, P, 0.5 * beta)[1]
         return within(
             distance(tree_map(lambda leaf: 2 * leaf, half), weighted(x)[1]),
             1e-9 * max(magnitude(weighted(x)[1]), 1e-300),

@@ -10,7 +10,8 @@ Files by package. A package imports only from its own row and from the rows belo
   `_initial_atoms`, `_atom_families` (families of atoms), `_lasso` (the kernel lasso), `_labelled_settings` (settings
   chosen by labels)
 * `clustering/`: `_kmeans` (`LDSKMeans`), `_epoch` (starts, assignment, repair, relocation, mini-batches), `_spectral`,
-  `_neighbors`, `_kernel_matrix`, `_settings` (the rule of ``n_states="auto"``), `_selection` (number of clusters)
+  `_neighbors`, `_kernel_matrix`, `_settings` (the rule of ``n_states="auto"``), `_selection` (number of clusters),
+  `_sequence_kernel` (the kernel ``dynamics`` on sequences)
 * `means/`: `_common_problem` (an objective for (11) and (12), and its solution), `_stable_systems` (all stable systems
   as points [A; C], descent on many at once), `_best_datum`, `_span_compression`; the models `_mean` (``lds.mean``) and
   `_atom_problem` (``lds.atom``); `_centre_rules` (exact and canonical mean, medoid)
@@ -98,6 +99,11 @@ def manifoldseq_kernels() -> Iterator[hooks.KernelSpec]:
             summary=summary,
             **more,
         )
+    yield hooks.KernelSpec(
+        "dynamics",
+        factory="manifoldseq_lds.clustering._sequence_kernel:DynamicsKernel",
+        summary="Sequences (of the domain of manifoldseq-sequences) by the kernel of their linear dynamical systems",
+    )
     yield hooks.KernelSpec(
         "chi2",
         factory="manifoldseq_lds.kernels._histograms:Chi2Kernel",

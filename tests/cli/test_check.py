@@ -185,6 +185,7 @@ def test_a_name_to_import_only_exists(checked: Check) -> None:
     [
         pytest.param("manifoldseq_mpcca", marks=pytest.mark.slow),
         pytest.param("manifoldseq_hierarchical", marks=pytest.mark.slow),
+        pytest.param("manifoldseq_sequences", marks=pytest.mark.slow),
         pytest.param("manifoldseq_lds", marks=pytest.mark.slow),
         pytest.param("manifoldseq_hope", marks=pytest.mark.slow),
     ],

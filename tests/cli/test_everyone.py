@@ -36,9 +36,10 @@ CLASSIFIERS = (
     "warping-classifier",
     "linear-classifier",
     "lds-classifier",
+    "sequence-classifier",
     "hope-network",
 )
-BUNDLED = ("manifoldseq", "lds", "hope", "mpcca", "hierarchical")
+BUNDLED = ("manifoldseq", "lds", "hope", "mpcca", "hierarchical", "sequences")
 NAMES = [record.name for plugin, record in hooks.records("estimators") if plugin.name in BUNDLED]
 
 

@@ -29,6 +29,7 @@ CASES: dict[str, tuple[dict[str, Any], tuple[Any, ...]]] = {
     "bag-of-systems": ({"n_clusters": 3, "n_states": 2}, (SEQUENCES,)),
     "pyramid-pooling": ({"n_atoms": 3, "n_states": 2, "max_iter": 2}, (SEQUENCES,)),
     "pyramid-pooling of videos": ({"n_atoms": 3, "n_states": 2, "max_iter": 2}, (VIDEOS,)),
+    "sequence-kmeans": ({"n_clusters": 2, "kernel": "sum"}, (SEQUENCES,)),
     "mixture-pcca": ({"n_components": 2, "n_latent": 2, "max_iter": 5, "covariance_type": "diag"}, (ROWS, SECOND)),
     "fisher-vector": ({"n_components": 2, "max_iter": 5}, ([BAGS],)),
     "super-vector": ({"n_components": 2, "n_latent": 1, "max_iter": 5}, (BAGS, [b[:, :3] ** 2 for b in BAGS])),
@@ -49,7 +50,8 @@ def test_every_transformer_of_arrays_is_here() -> None:
     names = {
         record.name
         for plugin, record in records
-        if plugin.name in ("lds", "hope", "mpcca", "hierarchical") and hasattr(record.resolved().factory, "transform")  # type: ignore[attr-defined]
+        if plugin.name in ("lds", "hope", "mpcca", "hierarchical", "sequences")
+        and hasattr(record.resolved().factory, "transform")  # type: ignore[attr-defined]
     }
     elsewhere = {"lds-identifier", "convolutional-features", "hope-stack", "hope-network"}  # systems, images, torch
     assert names - elsewhere == {name.split(" ")[0] for name in CASES} - absent_names("estimators")

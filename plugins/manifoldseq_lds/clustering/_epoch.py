@@ -44,11 +44,9 @@ RACE = "race"
 """The start that is the best of several k-means runs on the kernel matrix."""
 _RACED = 1000
 """The most systems that race."""
-_RACERS = 10
 _SILHOUETTE = 250
 """The silhouette is that of at most so many systems, unless all pairs are known: with 500 it took half of a short
 fit of 1000 systems."""
-_LAPS = 30
 SAME = 1e-10
 """Centres whose squared distance is at most this share of the largest k(x, x) are the same."""
 _EQUAL = 1e-12
@@ -409,15 +407,14 @@ class Clustering:
     def _raced(self, rng: np.random.Generator) -> tuple[Labels | None, Labels, float]:
         """Return labels, unless there are too many systems, rows of medoids, and the agreement: of a race of starts.
 
-        Each start is k-means on a kernel matrix, whose centres are means in feature space, of no system: an epoch costs
-        one product with the matrix.
+        Each start is a kernel k-means, whose centres are means in feature space, of no system.
         """
         N, K = len(self.systems), self.n_clusters
         some = np.arange(N) if N <= _RACED else np.sort(rng.permutation(N)[:_RACED])
         gram = (
             self.kernel.cross(self.packed[some], self.packed[some]) if self.gram is None else self.gram[some][:, some]
         )
-        labels, *others = raced_labels((gram + gram.T) / 2, K, rng)
+        labels, *others = ms.kernels.kernel_kmeans((gram + gram.T) / 2, K, rng)
         agreement = float(np.mean([adjusted_rand_score(labels, other) for other in others]))
         rows = np.array([some[members[medoid_of(gram, members)]] for members in _members(labels, K)])
         return (labels if len(some) == N else None), rows, agreement
@@ -461,47 +458,6 @@ def medoid_of(gram: Array, members: Labels) -> int:
     """Return the place of the member with the least sum of squared distances to the members."""
     inner = gram[np.ix_(members, members)]
     return int((len(members) * inner.diagonal() - 2 * inner.sum(axis=1)).argmin())
-
-
-def raced_labels(gram: Array, n_clusters: int, rng: np.random.Generator) -> list[Labels]:
-    """Return the labels of ten starts of k-means in the feature space of a kernel matrix, the best first.
-
-    No cluster is empty.
-    """
-    N, own = len(gram), gram.diagonal()
-    found, values = [], []
-    for _ in range(_RACERS):
-        labels, squared = _spread_labels(gram, n_clusters, rng), np.empty((N, n_clusters))
-        for _ in range(_LAPS):
-            shares = np.eye(n_clusters)[labels]
-            shares /= shares.sum(axis=0)
-            cross = gram @ shares
-            # |phi(x) - centre|^2 = k(x, x) - 2 k(x, centre) + k(centre, centre), the centre a mean of members
-            squared = own[:, None] - 2 * cross + np.einsum("ik,ik->k", shares, cross)
-            new = squared.argmin(axis=1)
-            if (new == labels).all() or np.bincount(new, minlength=n_clusters).min() == 0:
-                break
-            labels = new
-        found.append(labels)
-        values.append(float(squared[np.arange(N), labels].sum()))
-    return [found[i] for i in np.argsort(values, kind="stable")]
-
-
-def _spread_labels(gram: Array, n_clusters: int, rng: np.random.Generator) -> Labels:
-    """Return the labels of the nearest of K rows that k-means++ chooses; each of these keeps its own."""
-    own = gram.diagonal()
-    rows = [int(rng.integers(len(gram)))]
-    squared = [np.maximum(own + own[rows[0]] - 2 * gram[rows[0]], 0.0)]
-    while len(rows) < n_clusters:
-        weights = np.min(squared, axis=0)
-        weights[rows] = 0.0
-        if weights.sum() <= 0:
-            weights = np.isin(np.arange(len(gram)), rows, invert=True).astype(float)
-        rows.append(int(rng.choice(len(gram), p=weights / weights.sum())))
-        squared.append(np.maximum(own + own[rows[-1]] - 2 * gram[rows[-1]], 0.0))
-    labels = np.argmin(squared, axis=0)
-    labels[rows] = np.arange(n_clusters)
-    return labels
 
 
 def distances(kernel: Any, of_centres: Any, packed: Any, self_values: Array) -> tuple[Array, Array]:

@@ -25,8 +25,7 @@ from ..kernels._moments import fitted_kernel, keep_moment_weights
 from ..kernels._resolved import check_kernel
 from ..means._common_problem import items_of
 from ..systems._record import Systems
-from ._epoch import raced_labels
-from ._settings import SettingsChoice, agreements, choose_settings, filled, is_open
+from ._settings import SettingsChoice, choose_settings, filled, is_open
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -278,11 +277,11 @@ def choose_clustering(
         if gram is not None:
             generator = np.random.default_rng(seeds)
             with one_blas_thread():
-                values = agreements(
+                values = ms.kernels.agreements(
                     gram,
                     order,
                     [params[row]["n_clusters"] for row in state["kept"]],
-                    lambda K, clusters: [raced_labels(K, k, generator)[0] for k in clusters],
+                    lambda K, clusters: [ms.kernels.kernel_kmeans(K, k, generator)[0] for k in clusters],
                 )
             return measured(state, values)
         halves = [_rows(X, order[: N // 2]), _rows(X, order[N // 2 :])]

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import time
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from typing import Any, cast
@@ -25,6 +25,7 @@ from sklearn.cluster._spectral import cluster_qr  # which has no public name
 
 from manifoldseq.estimators import random_generator
 from manifoldseq.execution import one_blas_thread
+from manifoldseq.kernels import agreements
 
 from ..identification._identifier import LDSIdentifier
 from ..identification._missing import embed, interpolated
@@ -39,7 +40,6 @@ from ..means._common_problem import items_of
 from ..systems._record import Systems, check_stable
 
 Array = NDArray[np.floating[Any]]
-Find = Callable[[Array, Sequence[int]], list[NDArray[np.intp]]]
 
 DELAYS = (1, 2, 4, 8, 16)
 STATES = (1, 2, 3, 4, 6, 8, 12, 16)
@@ -615,49 +615,6 @@ def _centred(K: Array) -> Array:
     K = K - K.mean(axis=0) - K.mean(axis=1)[:, None] + K.mean()
     np.fill_diagonal(K, 0.0)
     return K
-
-
-def agreements(K: Array, order: NDArray[np.intp], clusters: Sequence[int], find: Find) -> list[float]:
-    """Return the adjusted Rand index of two halves' clusters, each carried to the other half, per number of clusters.
-
-    Parameters
-    ----------
-    K : array of shape (N, N)
-        A kernel matrix.
-    order : array of shape (N,)
-        Its rows, of which the first half and the others are compared.
-    clusters : sequence of int
-    find : callable
-        ``find(K, clusters)`` returns the labels of a half for each number of clusters.
-    """
-    halves = order[: len(order) // 2], order[len(order) // 2 :]
-    inner = [K[np.ix_(rows, rows)] for rows in halves]
-    across = K[np.ix_(*halves)]
-    found = []
-    for k, labels in zip(clusters, zip(*(find(one, clusters) for one in inner), strict=True), strict=True):
-        both = []
-        for a, b, cross in ((0, 1, across.T), (1, 0, across)):
-            members = np.eye(k)[labels[a]]
-            members /= np.maximum(members.sum(axis=0), 1.0)
-            # |phi(x) - centre|^2 but for k(x, x), with the mean of the members as centre
-            squared = (members * (inner[a] @ members)).sum(axis=0) - 2 * cross @ members
-            both.append(_adjusted_rand(labels[b], squared.argmin(axis=1), k))
-        found.append(float(np.mean(both)))
-    return found
-
-
-def _adjusted_rand(one: NDArray[np.intp], other: NDArray[np.intp], k: int) -> float:
-    """Return the adjusted Rand index of two assignments to the clusters 0 to k - 1.
-
-    Equivalent to `sklearn.metrics.adjusted_rand_score`, whose checks of its input took half of the time of a choice
-    (``python -m benchmarks.lds settings``: 1.9 times as long on 80 sequences).
-    """
-    table = np.bincount(one * k + other, minlength=k * k).reshape(k, k).astype(float)
-    pairs, rows, columns, total = (
-        float((n * (n - 1)).sum()) for n in (table, table.sum(axis=1), table.sum(axis=0), table.sum())
-    )
-    expected, most = rows * columns / max(total, 1.0), (rows + columns) / 2
-    return (pairs - expected) / (most - expected) if most > expected else 1.0
 
 
 def spectral_labels(K: Array, clusters: Sequence[int]) -> list[NDArray[np.intp]]:

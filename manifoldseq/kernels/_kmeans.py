@@ -1,0 +1,160 @@
+"""k-means in the feature space of a kernel, whose centres are means there, and the agreement of clusterings of halves.
+
+An epoch costs one product with the kernel matrix. Estimators whose centres are items, such as linear dynamical systems,
+begin with these labels.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+Array = NDArray[np.floating[Any]]
+Labels = NDArray[np.int64]
+Find = Callable[[Array, Sequence[int]], list[NDArray[np.intp]]]
+
+N_STARTS = 10
+"""Starts of a kernel k-means."""
+LAPS = 30
+"""Most epochs of a start."""
+
+
+def kernel_kmeans(gram: Array, n_clusters: int, rng: np.random.Generator, n_init: int = N_STARTS) -> list[Labels]:
+    """Return the labels of several starts of k-means in the feature space of a kernel matrix, the best first.
+
+    Each start is chosen by k-means++. No cluster is empty.
+
+    Parameters
+    ----------
+    gram : ndarray of shape (N, N)
+        A symmetric kernel matrix.
+    n_clusters : int
+        At most N.
+    rng : numpy.random.Generator
+    n_init : int
+        Number of starts.
+
+    Returns
+    -------
+    list of ndarray of shape (N,), int
+
+    Examples
+    --------
+    >>> x = np.array([0.0, 0.1, 5.0, 5.2])
+    >>> labels = kernel_kmeans(np.outer(x, x), 2, np.random.default_rng(0))[0]
+    >>> bool(labels[0] == labels[1] != labels[2] == labels[3])
+    True
+    """
+    N, own = len(gram), gram.diagonal()
+    found, values = [], []
+    for _ in range(n_init):
+        labels, squared = _spread_labels(gram, n_clusters, rng), np.empty((N, n_clusters))
+        for _ in range(LAPS):
+            shares = np.eye(n_clusters)[labels]
+            shares /= shares.sum(axis=0)
+            cross = gram @ shares
+            # |phi(x) - centre|^2 = k(x, x) - 2 k(x, centre) + k(centre, centre), the centre a mean of members
+            squared = own[:, None] - 2 * cross + np.einsum("ik,ik->k", shares, cross)
+            new = squared.argmin(axis=1)
+            if (new == labels).all() or np.bincount(new, minlength=n_clusters).min() == 0:
+                break
+            labels = new
+        found.append(labels)
+        values.append(float(squared[np.arange(N), labels].sum()))
+    return [found[i] for i in np.argsort(values, kind="stable")]
+
+
+def _spread_labels(gram: Array, n_clusters: int, rng: np.random.Generator) -> Labels:
+    """Return the labels of the nearest of K rows that k-means++ chooses; each of these keeps its own."""
+    own = gram.diagonal()
+    rows = [int(rng.integers(len(gram)))]
+    squared = [np.maximum(own + own[rows[0]] - 2 * gram[rows[0]], 0.0)]
+    while len(rows) < n_clusters:
+        weights = np.min(squared, axis=0)
+        weights[rows] = 0.0
+        if weights.sum() <= 0:
+            weights = np.isin(np.arange(len(gram)), rows, invert=True).astype(float)
+        rows.append(int(rng.choice(len(gram), p=weights / weights.sum())))
+        squared.append(np.maximum(own + own[rows[-1]] - 2 * gram[rows[-1]], 0.0))
+    labels = np.argmin(squared, axis=0)
+    labels[rows] = np.arange(n_clusters)
+    return labels
+
+
+def agreements(K: Array, order: NDArray[np.intp], clusters: Sequence[int], find: Find) -> list[float]:
+    """Return the adjusted Rand index of two halves' clusters, each carried to the other half, per number of clusters.
+
+    It is 1 where clusterings of different data agree and 0 by chance. It says nothing about what the clusters mean.
+
+    Parameters
+    ----------
+    K : ndarray of shape (N, N)
+        A kernel matrix.
+    order : ndarray of shape (N,), int
+        Its rows, of which the first half and the others are compared.
+    clusters : sequence of int
+    find : callable
+        ``find(K, clusters)`` returns the labels of a half for each number of clusters.
+
+    Returns
+    -------
+    list of float
+
+    Examples
+    --------
+    >>> x, rng = np.repeat([0.0, 5.0], 6), np.random.default_rng(0)
+    >>> find = lambda K, clusters: [kernel_kmeans(K, k, rng)[0] for k in clusters]
+    >>> agreements(np.outer(x, x), np.arange(12)[::-1].reshape(2, 6).T.ravel(), [2], find)
+    [1.0]
+    """
+    halves = order[: len(order) // 2], order[len(order) // 2 :]
+    inner = [K[np.ix_(rows, rows)] for rows in halves]
+    across = K[np.ix_(*halves)]
+    found = []
+    for k, labels in zip(clusters, zip(*(find(one, clusters) for one in inner), strict=True), strict=True):
+        both = []
+        for a, b, cross in ((0, 1, across.T), (1, 0, across)):
+            members = np.eye(k)[labels[a]]
+            members /= np.maximum(members.sum(axis=0), 1.0)
+            # |phi(x) - centre|^2 but for k(x, x), with the mean of the members as centre
+            squared = (members * (inner[a] @ members)).sum(axis=0) - 2 * cross @ members
+            both.append(adjusted_rand(labels[b], squared.argmin(axis=1), k))
+        found.append(float(np.mean(both)))
+    return found
+
+
+def adjusted_rand(one: NDArray[np.intp], other: NDArray[np.intp], k: int) -> float:
+    """Return the adjusted Rand index of two assignments to the clusters 0 to k - 1.
+
+    Equivalent to `sklearn.metrics.adjusted_rand_score`, whose checks of its input took half of the time of a choice
+    (``python -m benchmarks.lds settings``: 1.9 times as long on 80 sequences).
+    """
+    table = np.bincount(one * k + other, minlength=k * k).reshape(k, k).astype(float)
+    pairs, rows, columns, total = (
+        float((n * (n - 1)).sum()) for n in (table, table.sum(axis=1), table.sum(axis=0), table.sum())
+    )
+    expected, most = rows * columns / max(total, 1.0), (rows + columns) / 2
+    return (pairs - expected) / (most - expected) if most > expected else 1.0
+
+
+def centred(K: Array) -> Array:
+    """Return a kernel matrix with the mean of the items as origin of feature space."""
+    K = (K + K.T) / 2
+    mean = K.mean(axis=0)
+    return K - mean - mean[:, None] + mean.mean()
+
+
+def unit_gram(K: Array) -> Array:
+    """Return a centred kernel matrix without negative eigenvalues, whose mean diagonal entry is 1.
+
+    A kernel that tells no two items apart gives zeros.
+    """
+    w, V = np.linalg.eigh(centred(K))
+    w = np.where(w > 1e-10 * max(float(w[-1]), 0.0), w, 0.0)
+    total = float(w.sum()) / len(w)
+    if not total > 1e-12:
+        return np.zeros_like(K)
+    return (V * (w / total)) @ V.T

@@ -1,0 +1,149 @@
+"""What estimators of sequences with several kernels have in common: parameters, checks, coordinates of sequences."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import BaseEstimator
+from sklearn.utils.validation import check_is_fitted
+
+import manifoldseq as ms
+from manifoldseq.estimators import (
+    ObjectParameters,
+    check_channel_names,
+    keep_channel_names,
+    quoted,
+    validate_sequences,
+)
+from manifoldseq.execution import map_ordered, one_blas_thread
+from manifoldseq.models import Choice, Step
+
+from ._components import Components, components_of
+from ._weights import BUNDLED
+
+Array = NDArray[np.float64]
+DOMAIN = "sequences"
+AUTO, SUM = "auto", "sum"
+
+
+def check_kernel(name: str, value: Any) -> None:
+    """Raise ValueError unless a value is "auto", "sum", a kernel on sequences, or weights of such kernels by name."""
+    if isinstance(value, str) and value in (AUTO, SUM):
+        return
+    if isinstance(value, Mapping):
+        weights = list(value.values())
+        if not weights or not all(isinstance(w, int | float) and 0 <= w < np.inf for w in weights) or not sum(weights):
+            raise ValueError(f"{name}={quoted(value)} is not valid: map names of kernels to weights of at least 0")
+        for one in value:
+            ms.kernels.as_kernel(one, DOMAIN)
+        return
+    ms.kernels.as_kernel(value, DOMAIN)
+
+
+def check_kernels(name: str, value: Any) -> None:
+    """Raise ValueError unless a value is None or a sequence of kernels on sequences."""
+    if value is None:
+        return
+    if isinstance(value, str) or not isinstance(value, Sequence) or not len(value):
+        raise ValueError(f"{name}={quoted(value)} is not valid: pass a list of names of kernels, or None")
+    for one in value:
+        ms.kernels.as_kernel(one, DOMAIN)
+
+
+RULES = {"kernel": check_kernel, "kernels": check_kernels}
+
+
+class KernelsOfSequences(ObjectParameters, BaseEstimator):
+    """An estimator that describes sequences by the principal components of one or several kernels."""
+
+    stored_types: ClassVar[tuple[type, ...]] = (Components, Choice, Step)
+    kernel: Any
+    kernels: Any
+    components_: dict[str, Components]
+    sequences_: list[Array]
+    weights_: dict[str, float]
+
+    def _sequences(self, X: Any, reset: bool) -> list[Array]:
+        """Return checked sequences."""
+        if reset:
+            sequences = validate_sequences(self, X, reset=True)
+            keep_channel_names(self, X)
+            return sequences
+        check_is_fitted(self, "components_")
+        check_channel_names(self, X)
+        return validate_sequences(self, X, reset=False)
+
+    def _descriptions(
+        self, sequences: list[Array], n_clusters: int | None
+    ) -> tuple[list[Components], dict[str, Array], list[str]]:
+        """Return the fitted kernels that may take part, the coordinates of the sequences under each, and notes."""
+        asked = self._asked()
+        optional = isinstance(self.kernel, str) and self.kernel in (AUTO, SUM) and self.kernels is None
+        found: list[Components] = []
+        coordinates: dict[str, Array] = {}
+        notes: list[str] = []
+
+        def described(entry: tuple[str, Any]) -> tuple[Components, Array] | str:
+            name, kernel = entry
+            try:
+                return components_of(name, kernel, sequences, n_clusters)
+            except ValueError as error:
+                if not optional:
+                    raise
+                return f"the kernel {quoted(name)} does not apply: {error}"
+
+        with one_blas_thread():
+            for result in map_ordered(described, asked):
+                if isinstance(result, str):
+                    notes.append(result)
+                    continue
+                found.append(result[0])
+                coordinates[result[0].name] = result[1]
+        return found, coordinates, notes
+
+    def _asked(self) -> list[tuple[str, Any]]:
+        """Return the names and kernels that are compared or used."""
+        if isinstance(self.kernel, Mapping):
+            return [(name, ms.kernels.as_kernel(name, DOMAIN)) for name, w in self.kernel.items() if w > 0]
+        if not (isinstance(self.kernel, str) and self.kernel in (AUTO, SUM)):
+            return [_named(self.kernel)]
+        return [_named(one) for one in (available() if self.kernels is None else self.kernels)]
+
+    def _keep(self, components: list[Components], weights: Mapping[str, float], sequences: list[Array]) -> None:
+        """Set what new sequences are compared by."""
+        total = float(sum(weights.values()))
+        self.weights_ = {name: float(w) / total for name, w in weights.items()}
+        self.components_ = {one.name: one for one in components if self.weights_.get(one.name, 0.0) > 0}
+        self.sequences_ = sequences
+
+    def _joined(self, coordinates: Mapping[str, Array]) -> Array:
+        """Return coordinates side by side, each times the square root of its weight: the kernel is the weighted sum."""
+        return np.hstack([np.sqrt(self.weights_[name]) * coordinates[name] for name in self.components_])
+
+    def _coordinates(self, sequences: list[Array]) -> Array:
+        """Return the joined coordinates of new sequences."""
+        with one_blas_thread():
+            return self._joined(
+                {name: one.coordinates(sequences, self.sequences_) for name, one in self.components_.items()}
+            )
+
+
+def available() -> list[str]:
+    """Return the bundled kernels whose distribution is installed; the records of third parties do not count."""
+    known = {record.name for plugin, record in ms.hooks.records("kernels") if plugin.distribution in ms.hooks.BUNDLED}
+    return [name for name in BUNDLED if name in known]
+
+
+def warn_of(notes: list[str]) -> None:
+    """Warn of what a choice could not do."""
+    for note in notes:
+        warnings.warn(note, UserWarning, stacklevel=4)
+
+
+def _named(kernel: Any) -> tuple[str, Any]:
+    made = ms.kernels.as_kernel(kernel, DOMAIN)
+    return (kernel if isinstance(kernel, str) else made.name), made

@@ -1,0 +1,143 @@
+"""Nearest neighbours of sequences under kernels of several descriptions, and anomaly scores."""
+
+from __future__ import annotations
+
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.utils.validation import check_is_fitted
+
+from manifoldseq.estimators import available_where, check_parameters, check_whole
+
+from ._estimator import RULES
+from ._supervised import ClassesOfSequences
+
+Array = NDArray[np.float64]
+_RULES = {**RULES, "n_neighbors": check_whole}
+
+
+def _check_classes(model: Any) -> None:
+    if hasattr(model, "targets_"):
+        return
+    known = "was fitted without y" if hasattr(model, "components_") else "is not fitted yet"
+    raise AttributeError(f"this SequenceNeighbors {known}: pass classes as fit(X, y), then it predicts them")
+
+
+class SequenceNeighbors(ClassesOfSequences):
+    """Find the nearest sequences, score outliers and classify, by the descriptions that suit the classes.
+
+    The distance is that of the feature space of a kernel or a sum of kernels. A classifier to scikit-learn, whose `fit`
+    asks for no classes.
+
+    Parameters
+    ----------
+    n_neighbors : int
+    kernel : str, kernel object or dict of str to float
+        ``"auto"``: with classes, the one of `kernels`, or sum of several, with the highest accuracy on held-out folds
+        of the sequences of `fit`; without classes the sum of all. ``"sum"``, a name, an object and a dict: as in
+        `SequenceKMeans`.
+    kernels : sequence of str or kernel objects, optional
+        The kernels that ``"auto"`` and ``"sum"`` are about, by default the bundled ones.
+
+    Attributes
+    ----------
+    classes_ : ndarray of shape (n_classes,)
+        Of the `y` of `fit`; absent without one.
+    weights_, choice_, components_, sequences_, targets_, coordinates_, n_features_in_, feature_names_in_
+        As in `SequenceClassifier`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> rng, t = np.random.default_rng(0), np.arange(60)[:, None]
+    >>> X = [np.cos(t * w + rng.uniform(0, 6) + [0, 1, 2]) for w in [0.2] * 5 + [0.9]]
+    >>> int(SequenceNeighbors(2).fit(X).score_samples().argmin())
+    5
+    """
+
+    def __init__(self, n_neighbors: int = 1, *, kernel: Any = "auto", kernels: Any = None) -> None:
+        self.n_neighbors = n_neighbors
+        self.kernel = kernel
+        self.kernels = kernels
+
+    def fit(self, X: Any, y: Any = None) -> Self:
+        """Keep sequences, and choose a kernel where there are classes.
+
+        Parameters
+        ----------
+        X : list of array-like of shape (T_i, d)
+        y : array-like of shape (N,), optional
+        """
+        check_parameters(self, _RULES)
+        return self._fit_kernels(X, y)
+
+    def kneighbors(self, X: Any = None, n_neighbors: int | None = None) -> tuple[Array, NDArray[np.int64]]:
+        """Return the nearest sequences of `fit`.
+
+        Parameters
+        ----------
+        X : list of array-like of shape (T_i, d), optional
+            By default the sequences of `fit`; none is then its own neighbour.
+        n_neighbors : int, optional
+
+        Returns
+        -------
+        distances : ndarray of shape (N, n_neighbors)
+        rows : ndarray of shape (N, n_neighbors), int
+            Of the sequences of `fit`, the nearest first.
+        """
+        check_is_fitted(self, "components_")
+        n = self.n_neighbors if n_neighbors is None else n_neighbors
+        check_whole("n_neighbors", n)
+        known = self.coordinates_
+        most = len(known) - (X is None)
+        if n > most:
+            raise ValueError(f"n_neighbors={n}, but there are {most} sequences to choose from: lower it, or fit more")
+        Z = known if X is None else self._coordinates(self._sequences(X, reset=False))
+        squared = np.square(Z).sum(axis=1)[:, None] + np.square(known).sum(axis=1) - 2 * Z @ known.T
+        distances = np.sqrt(np.maximum(squared, 0.0))
+        if X is None:
+            np.fill_diagonal(distances, np.inf)
+        rows = np.argsort(distances, axis=1, kind="stable")[:, :n]
+        return np.take_along_axis(distances, rows, axis=1), rows
+
+    @available_where(_check_classes)
+    def predict(self, X: Any) -> NDArray[Any]:
+        """Return the most frequent class among the nearest sequences of `fit`; of equals, that of the nearest."""
+        return self.classes_[_voted(self.targets_[self.kneighbors(X)[1]], len(self.classes_))]
+
+    @available_where(_check_classes)
+    def predict_proba(self, X: Any) -> Array:
+        """Return the share of each class among the nearest sequences of `fit`, (N, n_classes)."""
+        return np.eye(len(self.classes_))[self.targets_[self.kneighbors(X)[1]]].mean(axis=1)
+
+    def score(self, X: Any, y: Any = None, sample_weight: Any = None) -> float:  # pyright: ignore
+        """Return the accuracy of `predict`."""
+        check_is_fitted(self, "components_")
+        if y is None:
+            raise ValueError("score compares predicted classes with y: pass them, or use score_samples without classes")
+        return float(super().score(X, y, sample_weight))
+
+    def score_samples(self, X: Any = None) -> Array:
+        """Return minus the mean distance to the nearest sequences of `fit`; the lowest are outliers."""
+        return -self.kneighbors(X)[0].mean(axis=1)
+
+    def __sklearn_tags__(self) -> Any:
+        """Return the tags of scikit-learn: a classifier that can be fitted without classes."""
+        tags = super().__sklearn_tags__()
+        tags.target_tags.required = False
+        return tags
+
+    def _predicted(self, gram: Array, targets: Any, cross: Array, own: Array) -> NDArray[np.int64]:
+        squared = gram.diagonal() - 2 * cross  # but for k(x, x) of the new ones, the same in a row
+        rows = np.argsort(squared, axis=1, kind="stable")[:, : int(self.n_neighbors)]
+        return _voted(targets[rows], int(targets.max()) + 1)
+
+
+def _voted(nearest: NDArray[np.int64], n_classes: int) -> NDArray[np.int64]:
+    """Return the most frequent class of each row, (N, n_neighbors); of equals, that of the nearest."""
+    counts = np.eye(n_classes)[nearest].sum(axis=1)
+    most = counts == counts.max(axis=1, keepdims=True)
+    first = np.take_along_axis(most, nearest, axis=1).argmax(axis=1)
+    return np.take_along_axis(nearest, first[:, None], axis=1)[:, 0]

@@ -1,0 +1,137 @@
+"""A kernel, or a sum of kernels, chosen by cross-validation on labels, and what classifiers of sequences share."""
+
+from __future__ import annotations
+
+import time
+from abc import abstractmethod
+from collections.abc import Mapping, Sequence
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import ClassifierMixin
+from sklearn.model_selection import StratifiedKFold
+from sklearn.utils.multiclass import check_classification_targets
+
+from manifoldseq.estimators import check_unmasked
+from manifoldseq.execution import one_blas_thread
+from manifoldseq.models import Choice, Step, as_good, summary
+
+from ._estimator import AUTO, KernelsOfSequences, warn_of
+
+Array = NDArray[np.float64]
+Labels = NDArray[np.int64]
+
+FOLDS = 5
+REPEATS = 2
+"""Two times five folds: standard errors of single folds of 40 sequences are as large as the differences."""
+LARGEST_SUM = 4
+"""Sums of the 2, 3 and 4 kernels of the highest accuracies are compared, and the sum of all."""
+HEADING, LABEL = "accuracy", "accuracy on held-out folds"
+
+
+class ClassesOfSequences(ClassifierMixin, KernelsOfSequences):
+    """A classifier of sequences whose kernel is chosen on the labels."""
+
+    classes_: NDArray[Any]
+    targets_: Labels
+    coordinates_: Array
+
+    @abstractmethod
+    def _predicted(self, gram: Array, targets: Labels, cross: Array, own: Array) -> Labels:
+        """Return the predicted places in `classes_`, from kernel values (N, N), (n, N) and k(x, x) of new ones (n,)."""
+
+    def _fit_kernels(self, X: Any, y: Any) -> Self:
+        sequences = self._sequences(X, reset=True)
+        targets = None
+        for name in ("classes_", "targets_", "choice_"):
+            self.__dict__.pop(name, None)
+        if y is not None:
+            labels = np.asarray(check_unmasked(y))
+            if labels.shape != (len(sequences),):
+                raise ValueError(
+                    f"y has shape {labels.shape} but there are {len(sequences)} sequences: pass one class each"
+                )
+            try:
+                check_classification_targets(labels)
+                self.classes_, targets = np.unique(labels, return_inverse=True)
+            except TypeError:
+                raise ValueError(
+                    "y mixes classes that have no order, such as words and numbers: pass one kind"
+                ) from None
+        n_classes = None if targets is None else len(self.classes_)
+        components, coordinates, notes = self._descriptions(sequences, n_classes)
+        coordinates = {name: Z for name, Z in coordinates.items() if Z.shape[1]}
+        if not coordinates:
+            raise ValueError("no kernel tells two of the sequences apart: all are equal")
+        if isinstance(self.kernel, Mapping):
+            weights = {name: float(self.kernel[name]) for name in coordinates}
+        elif targets is not None and self.kernel == AUTO and n_classes is not None and n_classes > 1:
+            with one_blas_thread():
+                choice = self._chosen(coordinates, targets)
+            self.choice_ = Choice(choice.steps, choice.best_params, [*notes, *choice.notes], choice.time)
+            weights = dict(choice.best_params["kernel"])
+            warn_of(choice.notes)
+        else:
+            weights = dict.fromkeys(coordinates, 1.0)
+        self._keep(components, weights, sequences)
+        self.coordinates_ = self._joined(coordinates)
+        if targets is not None:
+            self.targets_ = targets.astype(np.int64)
+        return self
+
+    def _chosen(self, coordinates: Mapping[str, Array], targets: Labels) -> Choice:
+        """Return the kernel or sum with the highest accuracy on held-out folds."""
+        began = time.perf_counter()
+        folds = min(FOLDS, int(np.bincount(targets).min()))
+        if folds < 2:
+            note = "a class has one sequence, which cannot be held out: all descriptions have equal weights"
+            return Choice([], {"kernel": _equal(list(coordinates))}, [note], time.perf_counter() - began)
+        splits = [
+            split
+            for seed in range(REPEATS)
+            for split in StratifiedKFold(folds, shuffle=True, random_state=seed).split(targets, targets)
+        ]
+        grams = {name: Z @ Z.T for name, Z in coordinates.items()}
+        tried: list[tuple[str, ...]] = [(name,) for name in grams]
+        values = [self._accuracies([grams[name]], targets, splits) for name in grams]
+        means = np.array([one.mean() for one in values])
+        order = [tried[i][0] for i in np.argsort(-means, kind="stable")]
+        sums = [tuple(order[:size]) for size in range(2, min(LARGEST_SUM, len(order)) + 1)]
+        sums += [tuple(order)] if len(order) > LARGEST_SUM else []
+        for names in sums:
+            tried.append(names)
+            values.append(self._accuracies([grams[name] for name in names], targets, splits))
+        figure, error = summary(np.array(values))
+        top = int(figure.argmax())
+        # of those as good as the best, the sum of most kernels: it depends least on which sequences were seen
+        good = [i for i in range(len(tried)) if as_good(values[i], values[top])]
+        best = max(good, key=lambda i: (figure[i], len(tried[i])))
+        params = [{"kernel": " + ".join(names)} for names in tried]
+        step = Step(HEADING, LABEL, params, figure, [best], error)
+        return Choice([step], {"kernel": _equal(tried[best])}, [], time.perf_counter() - began)
+
+    def _accuracies(self, grams: Sequence[Array], targets: Labels, splits: list[tuple[Any, Any]]) -> Array:
+        """Return the accuracy on each held-out fold under the mean of kernels."""
+        gram = np.mean(grams, axis=0)
+        own = gram.diagonal()
+        found = []
+        for seen, left in splits:
+            predicted = self._predicted(gram[np.ix_(seen, seen)], targets[seen], gram[np.ix_(left, seen)], own[left])
+            found.append(float((predicted == targets[left]).mean()))
+        return np.array(found)
+
+    def _new_gram(self, X: Any) -> tuple[Array, Array]:
+        """Return kernel values between new sequences and those of `fit`, and of each new one with itself."""
+        Z = self._coordinates(self._sequences(X, reset=False))  # it raises an error before `fit`
+        return Z @ self.coordinates_.T, np.square(Z).sum(axis=1)
+
+
+def _equal(names: Sequence[str]) -> dict[str, float]:
+    return {name: round(1 / len(names), 4) for name in names}
+
+
+def require_classes(estimator: Any, y: Any) -> None:
+    """Raise ValueError where a classifier gets no classes."""
+    if y is None:
+        raise ValueError(f"{type(estimator).__name__} requires y to be passed, but the target y is None")

@@ -1,0 +1,1 @@
+"""Kernels on sequences: statistics, spectra, autocovariances, shapes, warping, random convolutions."""

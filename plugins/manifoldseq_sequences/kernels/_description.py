@@ -1,0 +1,123 @@
+"""Gaussian kernels of descriptions: each sequence is described by one row of numbers."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+Array = NDArray[np.float64]
+
+LEAST_SPREAD = 0.05
+"""Within a sequence, a channel is divided by its standard deviation, but at most by 20 times less than the standard
+deviation of this channel in all sequences: what hardly moves is not blown up to noise of full size."""
+
+WIDTH_ROWS = 60
+"""Sequences, evenly spaced, whose squared distances give the width: their median hardly changes with more."""
+
+
+@dataclass(frozen=True, eq=False)
+class SequenceKernel(ABC):
+    """What all kernels on sequences have in common: claims, and the scale of the channels that `fitted` learns.
+
+    A kernel without learned settings compares sequences as they are, in units of 1.
+
+    Parameters
+    ----------
+    channels : ndarray of shape (d,), optional
+        The standard deviation of each channel over all time steps of the sequences that the kernel was fitted to.
+    width : float
+        The squared distance at which the kernel is ``exp(-1)``; learned as the median of the squared distances.
+    """
+
+    channels: ArrayLike | None = None
+    width: float = 1.0
+    domain = "sequences"
+    name = "sequences"
+    constant_diagonal = True
+    positive_definite = True
+    products_only = False
+    convex_in_output = False
+    weighted = None
+    manifold = None
+    self_term = None
+
+    def fitted(self, items: Iterable[Any], n_clusters: int | None = None) -> Self:
+        """Return the kernel with the settings that it learns from a set of sequences, without labels.
+
+        Kernels whose settings depend on the number of clusters that are sought take `n_clusters` into account.
+        """
+        sequences = as_arrays(items)
+        made = replace(self, channels=channel_spread(sequences))._learned(sequences)
+        some = sequences[:: -(-len(sequences) // WIDTH_ROWS)]
+        packed = made.pack(some)
+        squared = made.squared(packed, packed)
+        above = squared[np.triu_indices(len(squared), 1)]
+        above = above[above > 0]
+        return replace(made, width=float(np.median(above)) if len(above) else 1.0)
+
+    def _learned(self, sequences: list[Array]) -> Self:
+        """Return the kernel with what this kind learns besides channels and width."""
+        return self
+
+    @abstractmethod
+    def pack(self, items: Iterable[Any]) -> Any:
+        """Prepare N sequences once."""
+
+    @abstractmethod
+    def squared(self, P: Any, Q: Any) -> Array:
+        """Return squared distances, (len(P), len(Q))."""
+
+    def cross(self, P: Any, Q: Any) -> Array:
+        """Return the kernel matrix ``exp(-squared distance / width)``, (len(P), len(Q))."""
+        return np.exp(-self.squared(P, Q) / self.width)
+
+    def diag(self, P: Any) -> Array:
+        """Return k(x, x), which is 1."""
+        return np.ones(len(P))
+
+    def spread_of(self, x: Array) -> Array:
+        """Return what each channel of a sequence is divided by, (d,)."""
+        whole = np.ones(x.shape[1]) if self.channels is None else np.asarray(self.channels)
+        return np.maximum(x.std(axis=0), LEAST_SPREAD * np.where(whole > 0, whole, 1.0))
+
+    def standardized(self, x: Array) -> Array:
+        """Return a sequence with mean 0 and standard deviation 1 of each channel that moves."""
+        return (x - x.mean(axis=0)) / self.spread_of(x)
+
+
+@dataclass(frozen=True, eq=False)
+class DescriptionKernel(SequenceKernel):
+    """The Gaussian of the squared distance of two descriptions."""
+
+    @abstractmethod
+    def describe(self, sequences: list[Array]) -> Array:
+        """Return one row of numbers per sequence, (N, p)."""
+
+    def pack(self, items: Iterable[Any]) -> Array:
+        """Return the descriptions of N sequences, (N, p)."""
+        return self.describe(as_arrays(items))
+
+    def squared(self, P: Array, Q: Array) -> Array:
+        """Return squared distances of descriptions, (len(P), len(Q))."""
+        products = np.square(P).sum(axis=1)[:, None] + np.square(Q).sum(axis=1) - 2 * P @ Q.T
+        return np.maximum(products, 0.0)
+
+
+def as_arrays(items: Iterable[Any]) -> list[Array]:
+    """Return sequences as arrays (T, d); an item of the domain is a tuple of one array."""
+    arrays = [np.asarray(item[0] if isinstance(item, tuple) else item, dtype=float) for item in items]
+    if not arrays:
+        raise ValueError("there are no sequences to compare: pass at least one")
+    return arrays
+
+
+def channel_spread(sequences: list[Array]) -> Array:
+    """Return the standard deviation of each channel over all time steps of all sequences, (d,)."""
+    steps = sum(len(x) for x in sequences)
+    mean = sum(x.sum(axis=0) for x in sequences) / steps
+    return np.sqrt(sum(np.square(x - mean).sum(axis=0) for x in sequences) / steps)

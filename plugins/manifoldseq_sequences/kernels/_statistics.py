@@ -1,0 +1,45 @@
+"""Means and standard deviations of the channels: what no order in time is needed for."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Self
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from ._description import Array, DescriptionKernel
+
+LEAST_DEVIATION = 1e-3
+"""The least standard deviation that is told apart from none, in units of that of the channel in all sequences."""
+
+
+@dataclass(frozen=True, eq=False)
+class StatisticsKernel(DescriptionKernel):
+    """The Gaussian of the distance of channel means and logarithms of channel standard deviations.
+
+    After `fitted`, each of these 2 d numbers is divided by its standard deviation over the sequences.
+
+    Examples
+    --------
+    >>> import manifoldseq as ms
+    >>> kernel = ms.get_kernel("statistics")
+    >>> packed = kernel.pack([[[0.0], [2.0]], [[1.0], [3.0]]])
+    >>> kernel.cross(packed, packed).round(3)
+    array([[1.   , 0.368],
+           [0.368, 1.   ]])
+    """
+
+    scale: ArrayLike | None = None
+    name = "statistics"
+
+    def _learned(self, sequences: list[Array]) -> Self:
+        deviation = self.describe(sequences).std(axis=0)
+        return replace(self, scale=np.where(deviation > 1e-12, deviation, 1.0))
+
+    def describe(self, sequences: list[Array]) -> Array:
+        """Return means and logarithms of standard deviations, (N, 2 d)."""
+        unit = np.ones(sequences[0].shape[1]) if self.channels is None else np.asarray(self.channels)
+        least = LEAST_DEVIATION * np.where(unit > 0, unit, 1.0)
+        rows = [np.concatenate([x.mean(axis=0), np.log(np.maximum(x.std(axis=0), least))]) for x in sequences]
+        return np.stack(rows) / (1.0 if self.scale is None else np.asarray(self.scale))
