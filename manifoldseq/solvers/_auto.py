@@ -11,7 +11,7 @@ LARGE = 500_000
 
 SMALL = 60
 """Dimension up to which sequential quadratic programming takes no more time than the augmented Lagrangian: on four
-kinds of problems it took 0.06 to 1.03 times the CPU at 60 dimensions, and 0.12 to 2.9 times at 100
+kinds of problems it took 0.07 to 1.1 times the CPU at 60 dimensions, and 0.12 to 3.2 times at 100
 (`python -m benchmarks.engine sqp`)."""
 
 

@@ -180,7 +180,7 @@ class SQP(Solver):
         if state["instead"] is not None:
             return _OTHER.unclaimed_slope(problem, state["instead"], now)
         # the terms cancel each other: their rounding is that of a value of their size
-        size = state["terms"] * (float(problem.manifold.scale(state["x"])) or 1.0)
+        size = state["terms"] * (norm(state["x"]) or 1.0)
         penalized = _penalized(problem, state)
         at = _iterate(state)
         lagrangian = penalized.lagrangian(state["lam"], size)
@@ -294,22 +294,11 @@ class SQP(Solver):
         slope = float(state["g"] @ d) + nu * (state["residual"] - before)
         merit = state["fun"] + nu * before
         slack = 50 * EPS[dtype_of(x)] * (abs(state["fun"]) + nu * _length(c))
-        tree = _vector(x, state["B"])
         most = FARTHEST * max(1.0, float(problem.manifold.scale(x))) / length
-        t = min(1.0, most, float(problem.manifold.longest(x, tree(d))))
-
-        def tried(step: np.ndarray) -> tuple[Point, float, np.ndarray]:
-            with np.errstate(all="ignore"):
-                y = freeze(retracted(problem, x, tree(step), self.retraction))
-            try:
-                at = penalized.parts(y)
-            except (np.linalg.LinAlgError, FloatingPointError):
-                return y, math.inf, c
-            value = at.fun + nu * _length(penalized.violation(at.c))
-            return y, value if math.isfinite(value) else math.inf, at.c
+        t = min(1.0, most, float(problem.manifold.longest(x, _vector(x, state["B"])(d))))
 
         for trial in range(TRIALS):
-            y, value, there = tried(t * d)
+            y, value, there = self._tried(problem, penalized, state, t * d)
             if value <= merit + ACCEPT * t * slope + slack:
                 return y, t * d, state["lam"]
             if trial == 0 and math.isfinite(value):
@@ -318,7 +307,7 @@ class SQP(Solver):
                 target = there[held] if t == 1.0 else there[held] - (1 - t) * c[held]
                 w = _shortest(state["J"][held], -target)
                 if w is not None and np.linalg.norm(w) <= length:
-                    y, corrected, _ = tried(t * d + w)
+                    y, corrected, _ = self._tried(problem, penalized, state, t * d + w)
                     if corrected <= merit + ACCEPT * t * slope + slack:
                         return y, t * d + w, state["lam"]
             # the minimum of the parabola through the two values and the slope
@@ -326,6 +315,19 @@ class SQP(Solver):
             ratio = -0.5 * t * slope / bend if math.isfinite(bend) and bend > 0 and slope < 0 else 0.25
             t *= min(0.5, max(0.1, ratio))
         return None
+
+    def _tried(
+        self, problem: Problem, penalized: Penalized, state: State, step: np.ndarray
+    ) -> tuple[Point, float, np.ndarray]:
+        """Return the point after a step in coordinates, its merit (infinite where it has none) and its constraints."""
+        with np.errstate(all="ignore"):
+            y = freeze(retracted(problem, state["x"], _vector(state["x"], state["B"])(step), self.retraction))
+        try:
+            at = penalized.parts(y)
+        except (np.linalg.LinAlgError, FloatingPointError):
+            return y, math.inf, state["c"]
+        value = at.fun + state["nu"] * _length(penalized.violation(at.c))
+        return y, value if math.isfinite(value) else math.inf, at.c
 
     def _moved(
         self,
@@ -356,21 +358,16 @@ class SQP(Solver):
         reduced = _Reduced(problem, penalized, state, PRODUCTS)
         if not reduced.ways:
             return None
-        x, nu = state["x"], state["nu"]
-        held, tree = state["active"], _vector(state["x"], state["B"])
-        merit = state["fun"] + nu * _length(penalized.violation(state["c"]))
-        t = 0.1 * (float(problem.manifold.scale(x)) or 1.0)
+        held, merit = state["active"], state["fun"] + state["nu"] * state["distance"]
+        t = 0.1 * (float(problem.manifold.scale(state["x"])) or 1.0)
         for _ in range(12):
             for bent, v in reduced.ways:
                 step = t * v
                 for correction in range(2):
-                    with np.errstate(all="ignore"):
-                        y = freeze(retracted(problem, x, tree(step), self.retraction))
-                    at = penalized.parts(y)
-                    value = at.fun + nu * _length(penalized.violation(at.c))
+                    y, value, there = self._tried(problem, penalized, state, step)
                     if value < merit + 0.05 * bent * t * t:
                         return y, step
-                    w = _shortest(state["J"][held], -at.c[held]) if correction == 0 and held.any() else None
+                    w = _shortest(state["J"][held], -there[held]) if correction == 0 else None
                     if w is None:
                         break
                     step = step + w
