@@ -90,7 +90,7 @@ def frechet_mean(manifold: Manifold, points: Any, weights: Any = None, *, loss: 
     """
     if manifold.exp is None or manifold.log is None or manifold.dist is None:
         raise TypeError(
-            f"frechet_mean needs the logarithm of {manifold!r}, which has none: minimize another distance, or use "
+            f"frechet_mean needs a logarithm, and {manifold!r} has none: minimize another distance, or use "
             "manifold.nearest of the mean of the arrays"
         )
     x = _checked(manifold, points)

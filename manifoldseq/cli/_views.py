@@ -261,7 +261,7 @@ def _by_id(
     for source, names in zip(sources, lacking, strict=True):
         if names and advice is not None:
             there = next(one for one, place in zip(sources, places, strict=True) if names[0] in place)
-            raise BadInput(f"{source} does not have {_some(names)} of {there}; what it lacks is missing{advice()}")
+            raise BadInput(f"{source} does not have {_some(names)} of {there}; these values are missing{advice()}")
     both = list(zip(parts, places, strict=True))
     lengths = [next(len(part.sequences[place[name]]) for part, place in both if name in place) for name in ids]
     aligned = []

@@ -182,7 +182,7 @@ def collect(plugin: Plugin, module: Any) -> None:
             elif found.name.partition(":")[0] not in (found.name, plugin.name):
                 faults.append(Fault(f"{name} yielded {found.name!r}: {reserved(found)}", place=place))
             elif (kind, found.name) in records:
-                faults.append(Fault(f"{name} yielded {found.name!r} twice; the first one counts", place=place))
+                faults.append(Fault(f"{name} yielded {found.name!r} twice: the first record is used", place=place))
             else:
                 records[kind, found.name] = found
     plugin.records, plugin.warnings = tuple(records.values()), tuple(faults)

@@ -385,7 +385,7 @@ class FixedRankVectors:
         return dl - left @ symmetric(left.T @ dl), ds, dr - symmetric(dr @ right.T) @ right
 
     def arrived(self, x: Three, y: Three) -> Three:
-        """Return a decomposition with the signs of that at `x`: pymanopt's retraction turns pairs of vectors round."""
+        """Return a decomposition with the signs of the decomposition at `x`, which pymanopt's retraction may flip."""
         signs = np.where(np.sum(x[0] * y[0], axis=0) < 0, -1, 1).astype(y[0].dtype)
         return y[0] * signs, y[1], y[2] * signs[:, None]
 

@@ -59,7 +59,7 @@ class Squared(Loss):
 
 
 class Huber(Loss):
-    """Quadratic up to the scale c, linear in the norm beyond: ρ(s) = 2c√s − c². Convex."""
+    """A convex loss that is quadratic up to the scale c, and ρ(s) = 2c√s − c² beyond (linear in the norm)."""
 
     def of(self, z: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         root = np.sqrt(np.maximum(z, 1.0))

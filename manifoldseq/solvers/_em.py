@@ -180,6 +180,6 @@ def check_updates(additive: Any, solver: str) -> None:
     """Raise an error if an objective has no block updates."""
     if not (additive.damped or additive.plain):
         raise ValueError(
-            f"the solver {solver!r} needs an update, and the model has none: a model with another cost than its base "
-            "inherits none, so give it one, or use solver='lbfgs'"
+            f"the solver {solver!r} needs an update, and the model has none: a model with another cost does not "
+            "inherit the updates of its base, so register an update, or use solver='lbfgs'"
         )

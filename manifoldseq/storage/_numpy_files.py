@@ -100,7 +100,7 @@ class Header:
 
     @property
     def held(self) -> int:
-        """The bytes of the array."""
+        """The number of bytes of the array."""
         return math.prod(self.shape) * self.dtype.itemsize
 
     @property

@@ -36,7 +36,7 @@ class NodeSubspaces:
 
     @classmethod
     def of(cls, points: NDArray, width: int, n_components: int | None) -> Self:
-        """Return the subspaces of points, shape (n, d), by default with as many directions as separate a group."""
+        """Return the subspaces of points, shape (n, d); the default dimension is ``min(width - 1, d)``."""
         groups = [points[start : start + width] for start in range(0, len(points), width)]
         m = min(width - 1, points.shape[1]) if n_components is None else n_components
         origins = np.array([group.mean(axis=0) for group in groups])

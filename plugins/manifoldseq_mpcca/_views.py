@@ -25,16 +25,16 @@ Names = list[NDArray[Any]]
 
 
 def check_views(X: Any, *more: Any, missing: bool = False, names: Names | None = None) -> list[View]:
-    """Validate views and return them as arrays of their own floating dtype; nothing is copied that need not be.
+    """Validate views and return them as arrays in their floating-point dtype, without unnecessary copies.
 
     Parameters
     ----------
-    X : array-like of shape (N, d_x), or list of views if it is the only argument that is not None
+    X : array-like of shape (N, d_x), or a list of views if no other argument is given
     *more : array-like of shape (N, d_v) or None
     missing : bool
         Accept NaN.
     names : list of ndarray of str of shape (d_v,), optional
-        What messages call the columns.
+        The names of the columns in messages.
 
     Returns
     -------
@@ -43,7 +43,7 @@ def check_views(X: Any, *more: Any, missing: bool = False, names: Names | None =
     Raises
     ------
     ValueError
-        The message says which view is wrong, where, and what to do.
+        If a view is invalid. The message names the view and the position, and says what to do.
 
     Examples
     --------
@@ -67,12 +67,12 @@ def check_views(X: Any, *more: Any, missing: bool = False, names: Names | None =
 
 
 def given_names(items: list[Any], names: Any = None) -> Names | None:
-    """Return the names of the columns of views: those given, else those of data frames, None if a view has none.
+    """Return the given column names of views, else the names of data frames, or None if a view has no names.
 
     Raises
     ------
     ValueError
-        If they are not as many texts as there are columns.
+        If the number of names differs from the number of columns.
     """
     if names is None:
         found = [column_names(item) for item in items]
@@ -131,7 +131,7 @@ def check_values(
 
 
 def as_list(X: Any, *more: Any) -> list[Any]:
-    """Return the views of ``(X, Y)`` or ``([X, Y])`` as a list; those that are None stay None."""
+    """Return the views of ``(X, Y)`` or ``([X, Y])`` as a list, in which None is kept."""
     given = [item for item in more if item is not None]
     if not more or (not given and isinstance(X, (list, tuple)) and _is_list_of_views(X)):
         if not isinstance(X, (list, tuple)):
@@ -169,7 +169,7 @@ def check_sizes(views: list[View], sizes: tuple[int, ...], name: str) -> None:
 
 @dataclass(frozen=True)
 class Moments:
-    """Means and variances of all columns, with the checks that ask for them.
+    """Means and variances of all columns, with the checks that need them.
 
     Attributes
     ----------
@@ -243,7 +243,7 @@ class Moments:
 
 @dataclass(frozen=True, eq=False)
 class CheckedViews:
-    """Views that are checked, with what is known of them: the model ``mpcca`` takes them as they are.
+    """Validated views with their moments, which the model ``mpcca`` accepts without further checks.
 
     Attributes
     ----------
@@ -253,9 +253,9 @@ class CheckedViews:
     weights : ndarray of shape (N,), optional
         Positive.
     origin : ndarray of shape (D,), optional
-        Sums are about this point; by default the mean.
+        The origin of the sums; by default the mean.
     floor : ndarray of shape (D,), optional
-        Least variance of the noise; by default a share of the variances.
+        Lower bound of the noise variances; by default a fraction of the variances of the columns.
     holes : (ndarray of shape (P, ceil(D / 8)), ndarray of shape (N,)), optional
         What `kinds` returns: which values are missing; None if none is.
     """
@@ -278,7 +278,7 @@ class CheckedViews:
         return tuple(view.shape[1] for view in self.views)
 
     def of_rows(self, rows: NDArray[np.intp]) -> "CheckedViews":
-        """Return some of the rows, with what is known of all."""
+        """Return some of the rows, with the moments of all rows."""
         weights = None if self.weights is None else self.weights[rows]
         holes = None if self.holes is None else (self.holes[0], self.holes[1][rows])
         return replace(self, views=[view[rows] for view in self.views], weights=weights, holes=holes)

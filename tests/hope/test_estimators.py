@@ -477,7 +477,7 @@ def test_the_way_back_with_fewer_components_than_columns(monkeypatch):
     model = VonMisesFisherMixture(3, random_state=0).fit(wide)
     assert model.inverse_transform(model.transform(wide)).shape == wide.shape
     monkeypatch.setattr(ms.storage, "available_memory", lambda: 10**9)
-    with pytest.raises(MemoryError, match=r"components_ is the identity of 100000 columns .* nothing is projected"):
+    with pytest.raises(MemoryError, match=r"components_ is the identity of 100000 columns .* rows are not projected"):
         _ = model.components_
 
 

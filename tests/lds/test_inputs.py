@@ -151,5 +151,5 @@ def test_what_raises_an_error():
     with pytest.raises(ValueError, match="system 0 has a P1 that is no covariance"):
         Systems([[[0.5]]], [[[1.0]]], P1=[[[-1.0]]])
     X[1][5, 2] = np.nan
-    with pytest.raises(ValueError, match="sequence 1 has missing values: with inputs, method='em' learns"):
+    with pytest.raises(ValueError, match="sequence 1 has missing values: with inputs, only method='em' accepts"):
         LDSIdentifier(4, method="n4sid", missing="smooth").fit(X, inputs=U)

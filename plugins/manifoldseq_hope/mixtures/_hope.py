@@ -341,7 +341,8 @@ class HOPE(ProjectedMixture):
             raise ValueError(f"solver_options={quoted(options)} is not valid: pass a dict of options of the solver")
         if options and self.solver in ("em", "online-em"):
             raise ValueError(
-                f"solver_options={quoted(options)} are of a named solver: solver={quoted(self.solver)} has none"
+                f"solver_options={quoted(options)} are for solvers of minimize, not for solver={quoted(self.solver)}: "
+                "leave them out"
             )
         params = {name: getattr(self, name) for name in ("n_components", "noise_variance", "noise_floor")}
         params |= {"n_latent": M, "normalize_z": self._normalize_z}

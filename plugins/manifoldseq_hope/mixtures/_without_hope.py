@@ -140,8 +140,8 @@ class VonMisesFisherMixture(ProjectedMixture):
         D = self.n_features_in_
         if 8 * D * D > ms.storage.available_memory() // 2:
             raise _TooLarge(
-                f"components_ is the identity of {D} columns and does not fit into memory: nothing is projected, take "
-                "the rows as they are"
+                f"components_ is the identity of {D} columns and does not fit into memory: rows are not "
+                "projected, use the rows themselves"
             )
         return np.eye(D)
 

@@ -25,7 +25,7 @@ def check_inputs(inputs: Any, sequences: list[Any], method: str) -> Sequence[Arr
         if len(u) != len(x):
             raise ValueError(f"sequence {i} has {len(x)} time steps and inputs for {len(u)}: pass inputs for each step")
         if method == "n4sid" and np.isnan(x).any():
-            raise ValueError(f"sequence {i} has missing values: with inputs, method='em' learns from the recorded ones")
+            raise ValueError(f"sequence {i} has missing values: with inputs, only method='em' accepts them")
     return found
 
 
