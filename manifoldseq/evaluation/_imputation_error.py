@@ -13,7 +13,8 @@ from sklearn.kernel_ridge import KernelRidge
 from sklearn.linear_model import RidgeCV
 from sklearn.neighbors import KNeighborsRegressor
 
-import manifoldseq as ms
+from .. import hooks
+from ..report._quality import Evaluation
 
 Array = NDArray[np.float64]
 Predict = Callable[[Array], Array]
@@ -31,7 +32,7 @@ _CLEAR = 0.05
 """A baseline is called better if its R² is larger by more."""
 
 
-def imputation_error(model: Any, X: Any, y: object, seed: int) -> ms.evaluation.Evaluation:
+def imputation_error(model: Any, X: Any, y: object, seed: int) -> Evaluation:
     """Return R² of each view of held-out rows, filled in from the others by a fit to the rest, and its coverage.
 
     A quarter of the rows is held out. Columns are standardized by the training rows; R² is over all columns of a view,
@@ -39,7 +40,8 @@ def imputation_error(model: Any, X: Any, y: object, seed: int) -> ms.evaluation.
 
     Parameters
     ----------
-    model : MixturePCCA
+    model : estimator of views
+        With ``impute`` and ``impute_variance``, such as `MixturePCCA`.
     X : list of array-like of shape (N, d_v)
     y : object
         Without effect.
@@ -72,6 +74,8 @@ def imputation_error(model: Any, X: Any, y: object, seed: int) -> ms.evaluation.
         made.fit([view[kept] for view in views])
     target = getattr(model, "target", None)
     asked = range(len(views)) if target is None else [target]
+    known_as = hooks.record_of(model)
+    own_name = known_as[1].name if known_as else type(model).__name__
     figures: dict[str, list[float]] = {}
     per_column: list[tuple[float, str]] = []
     inside: list[Array] = []
@@ -85,14 +89,14 @@ def imputation_error(model: Any, X: Any, y: object, seed: int) -> ms.evaluation.
         scale = np.where(varies, scale, 1.0)
         Z = ((truth - location) / scale)[:, varies]
         filled, variance = made.impute(known)[v], made.impute_variance(known)[v]
-        guesses = {"mixture-pcca": (filled - location) / scale}
+        guesses = {own_name: (filled - location) / scale}
         guesses |= _baselines(views, v, kept, held, location, scale, seed)
         for name, guess in guesses.items():
             figures.setdefault(name, []).append(_r2(Z, guess[:, varies]))
         error = np.abs(truth - filled) <= _WIDTH * np.sqrt(variance)
         inside.append(np.where(np.isnan(truth), np.nan, error)[:, varies])
         columns = [f"view {v}, {name}" for name, counts in zip(names[v], varies, strict=True) if counts]
-        own = guesses["mixture-pcca"][:, varies]
+        own = guesses[own_name][:, varies]
         moves = np.nanvar(Z, axis=0) > _MOVES
         per_column += [(_r2(Z[:, [j]], own[:, [j]]), column) for j, column in enumerate(columns) if moves[j]]
     if not per_column:
@@ -101,7 +105,7 @@ def imputation_error(model: Any, X: Any, y: object, seed: int) -> ms.evaluation.
     rows: list[dict[str, Any]] = [{"name": name, "r2": float(np.mean(of))} for name, of in figures.items()]
     rows[0]["coverage"] = float(np.mean(coverages))
     rows.append({"name": "mean", "r2": 0.0})
-    return ms.evaluation.Evaluation("imputation", "r2", rows, _verdict(rows, per_column, coverages))
+    return Evaluation("imputation", "r2", rows, _verdict(rows, per_column, coverages))
 
 
 def _verdict(rows: list[dict[str, Any]], per_column: list[tuple[float, str]], coverages: Array) -> str:
