@@ -1,7 +1,7 @@
 """Compare clusterings and classifiers with baselines on recorded and generated sequences.
 
 Without an argument the development sets are measured, recorded and generated ones; `untouched` measures the others, on
-which nothing may be chosen. `clusterings` and `classifiers` measure one of the two parts alone.
+which nothing may be chosen. `clusterings`, `classifiers` and `verdicts` measure one of the three parts alone.
 """
 
 import argparse
@@ -13,10 +13,10 @@ import numpy as np
 import manifoldseq as ms
 
 from .._report import Report
-from . import _classifiers, _clusterings
+from . import _classifiers, _clusterings, _verdicts
 from ._sets import DEVELOPMENT, GENERATED, UNTOUCHED, Set
 
-PARTS = {"clusterings": _clusterings.run, "classifiers": _classifiers.run}
+PARTS = {"clusterings": _clusterings.run, "classifiers": _classifiers.run, "verdicts": _verdicts.run}
 
 
 def main() -> int:

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     )
     from ._evaluate import evaluate
     from ._forecast_baselines import baseline_forecasts
+    from ._imputation_error import imputation_error
     from ._sequence_baselines import (
         ConvolutionsClassifier,
         ConvolutionsKMeans,
@@ -62,12 +63,14 @@ __all__ = [
     "baseline_forecasts",
     "default_controls",
     "evaluate",
+    "imputation_error",
 ]
 
 _MODULES = {
     "baseline_forecasts": "_forecast_baselines",
     "default_controls": "_tasks",
     "evaluate": "_evaluate",
+    "imputation_error": "_imputation_error",
 } | dict.fromkeys(
     (
         "ConvolutionsClassifier",

@@ -76,7 +76,7 @@ def _autoregressed(channel: Array, n_steps: int) -> Array:
     for order in range(most + 1):
         lags = [channel[most - lag : len(channel) - lag] for lag in range(1, order + 1)]
         A = np.stack([np.ones(len(target)), *lags], axis=1)
-        weights = np.linalg.lstsq(A, target)[0]
+        weights = np.linalg.lstsq(A, target, rcond=None)[0]
         residual = float(np.square(target - A @ weights).sum())
         criterion = len(target) * np.log(max(residual, floor) / len(target)) + 2 * (order + 1)
         if criterion < best:

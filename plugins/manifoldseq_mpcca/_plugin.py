@@ -55,6 +55,7 @@ def manifoldseq_estimators() -> Iterator[hooks.EstimatorSpec]:
         models=("mpcca",),
         plots=("mpcca-shared", "mpcca-columns"),
         auto=("n_components", "n_latent", "shrinkage", "diagonal", "gate"),
+        quality="manifoldseq.evaluation:imputation_error",
         summary="Mixture of probabilistic CCAs of paired views: clustering, shared latents, a missing view",
     )
     yield hooks.EstimatorSpec(

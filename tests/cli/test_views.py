@@ -169,7 +169,7 @@ def test_ids_and_labels_travel_and_the_fit_is_judged(run: Run, files: Path, nume
     assert_same(files / "run", model)
     assert [int(row["cluster"]) for row in rows] == model.predict(numerals.zer[place], numerals.kar[place]).tolist()
     judged = json.loads((files / "run" / "evaluation.json").read_text())
-    assert [row["name"] for row in judged["rows"]] == ["mixture-pcca", "kmeans", "chance"]
+    assert [row["name"] for row in judged["rows"]] == ["mixture-pcca", "kmeans", "normalized-kmeans", "chance"]
     assert judged["measure"] == "ari"
     page = (files / "run" / "report.html").read_text()
     assert "zer.csv + " in page and "zer_0, zer_1" in page
