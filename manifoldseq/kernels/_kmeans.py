@@ -138,23 +138,3 @@ def adjusted_rand(one: NDArray[np.intp], other: NDArray[np.intp], k: int) -> flo
     )
     expected, most = rows * columns / max(total, 1.0), (rows + columns) / 2
     return (pairs - expected) / (most - expected) if most > expected else 1.0
-
-
-def centred(K: Array) -> Array:
-    """Return a kernel matrix with the mean of the items as origin of feature space."""
-    K = (K + K.T) / 2
-    mean = K.mean(axis=0)
-    return K - mean - mean[:, None] + mean.mean()
-
-
-def unit_gram(K: Array) -> Array:
-    """Return a centred kernel matrix without negative eigenvalues, whose mean diagonal entry is 1.
-
-    A kernel that tells no two items apart gives zeros.
-    """
-    w, V = np.linalg.eigh(centred(K))
-    w = np.where(w > 1e-10 * max(float(w[-1]), 0.0), w, 0.0)
-    total = float(w.sum()) / len(w)
-    if not total > 1e-12:
-        return np.zeros_like(K)
-    return (V * (w / total)) @ V.T

@@ -84,9 +84,10 @@ def check_kernel(
     if not exam.law("has the attributes of ms.kernels.Kernel", lambda: _attributes(kernel)):
         return exam.report()
     kernel = as_kernel(kernel)
-    home = kernel.domain if domain is None else domain
-    home = hooks.get_domain(home) if isinstance(home, str) else home
-    home = home.resolved() if isinstance(home, hooks.DomainSpec) else home
+    home: Any = kernel.domain if domain is None else domain
+    if kernel.weighted is not None or (items is None and example is None):  # a comparison of given items needs none
+        home = hooks.get_domain(home) if isinstance(home, str) else home
+        home = home.resolved() if isinstance(home, hooks.DomainSpec) else home
     if items is None:
         items = cast(Callable[[Any], Iterable[Item]], example or home.example)(rng)
     rows = [item if isinstance(item, tuple) else tuple(item) for item in items]

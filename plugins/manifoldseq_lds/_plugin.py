@@ -102,6 +102,7 @@ def manifoldseq_kernels() -> Iterator[hooks.KernelSpec]:
     yield hooks.KernelSpec(
         "dynamics",
         factory="manifoldseq_lds.clustering._sequence_kernel:DynamicsKernel",
+        example="manifoldseq_lds.clustering._sequence_kernel:example",
         summary="Sequences (of the domain of manifoldseq-sequences) by the kernel of their linear dynamical systems",
     )
     yield hooks.KernelSpec(

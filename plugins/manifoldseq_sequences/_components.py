@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 Array = NDArray[np.float64]
 
-NEGLIGIBLE = 1e-6
+NEGLIGIBLE = 1e-5
 """Eigenvalues below this share of the largest are left out: they are rounding, or the negative part of a kernel that
 is not positive definite."""
 

@@ -28,6 +28,7 @@ def test_the_names():
         ("kernels", "binet-cauchy"),
         ("kernels", "grassmann"),
         ("kernels", "symmetric-projection"),
+        ("kernels", "dynamics"),
         ("kernels", "chi2"),
         ("domains", "histograms"),
         ("models", "lds.mean"),

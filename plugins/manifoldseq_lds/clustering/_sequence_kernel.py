@@ -95,3 +95,13 @@ class DynamicsKernel:
 
 def _sequences(items: Iterable[Any]) -> list[Array]:
     return [np.asarray(item[0] if isinstance(item, tuple) else item, dtype=float) for item in items]
+
+
+def example(rng: np.random.Generator) -> list[tuple[Array]]:
+    """Return six noisy oscillations, items of the domain `sequences` of manifoldseq-sequences."""
+    items = []
+    for i in range(6):
+        t = np.arange(int(rng.integers(40, 60)))[:, None]
+        x = np.sin((0.2, 0.5)[i % 2] * t + rng.uniform(0, 6) + np.arange(2)) + 0.1 * rng.standard_normal((len(t), 2))
+        items.append((x,))
+    return items

@@ -35,14 +35,18 @@ class AutocovarianceKernel(DescriptionKernel):
 
     def describe(self, sequences: list[Array]) -> Array:
         """Return autocorrelations of lags 1 to `n_lags` of each channel, and correlations of pairs of channels."""
-        return np.stack([self._row(x) for x in sequences])
-
-    def _row(self, x: Array) -> Array:
-        z, (steps, d) = self.standardized(x), x.shape
-        lags = range(1, self.n_lags + 1)
-        own = [(z[: steps - lag] * z[lag:]).sum(axis=0) / steps if lag < steps else np.zeros(d) for lag in lags]
-        parts = [np.ravel(own) / np.sqrt(self.n_lags)]
-        if 1 < d <= PAIRS:
-            # one correlation of each pair weighs as much as all lags of one channel do for one channel
-            parts.append((z.T @ z / steps)[np.triu_indices(d, 1)] * np.sqrt(2 / (d - 1)))
-        return np.concatenate(parts)
+        d = sequences[0].shape[1]
+        lengths = np.array([len(x) for x in sequences])
+        pairs = np.triu_indices(d, 1) if 1 < d <= PAIRS else None
+        rows = np.empty((len(sequences), self.n_lags * d + (0 if pairs is None else len(pairs[0]))))
+        for steps in np.unique(lengths):  # all sequences of one length at once
+            some = np.flatnonzero(lengths == steps)
+            z = np.stack([self.standardized(sequences[i]) for i in some])
+            for lag in range(1, self.n_lags + 1):
+                own = (z[:, : max(steps - lag, 0)] * z[:, lag:]).sum(axis=1) / steps  # zeros from the last lag on
+                rows[some, (lag - 1) * d : lag * d] = own / np.sqrt(self.n_lags)
+            if pairs is not None:
+                # one correlation of each pair weighs as much as all lags of one channel do for one channel
+                correlations = (z.swapaxes(1, 2) @ z)[:, pairs[0], pairs[1]] / steps
+                rows[some, self.n_lags * d :] = correlations * np.sqrt(2 / (d - 1))
+        return rows

@@ -17,7 +17,10 @@ MOST_STEPS = 64
 BAND = 0.2
 """Time may be shifted by this share of the sequences."""
 PAIRS = 2**12
-"""Pairs of sequences that are aligned together: their partial sums stay in the cache of a processor."""
+"""Pairs of sequences that are aligned together: their partial sums stay in the cache of a processor.
+
+The code of dtaidistance in C takes 0.25 to 0.4 of the time on JapaneseVowels and BasicMotions, but its band does not
+follow the diagonal of sequences of different lengths: distances on JapaneseVowels correlate by 0.87 with these."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -104,26 +107,34 @@ def warped(P: PackedCurves, Q: PackedCurves, band: float) -> Array:
     # the shorter sequence wide, so that it is connected
     slope = np.where(one > 1, (other - 1) / np.maximum(one - 1, 1), 0.0)
     reach = np.where(one > 1, np.maximum(band * (other - 1), np.maximum(slope, 1.0)), other)
+    # on the antidiagonal n = s + t these are the steps s from (n - reach) / (1 + slope) to (n + reach) / (1 + slope)
     share = 1 / (1 + slope)
-    width = reach * share
+    width = reach * share + 1e-9
     ends, found = one + other - 2, np.zeros(slope.shape)
+    lengths = np.broadcast_to(one, ends.shape)
     # row s + 1 holds D[s, diagonal - s]; row 0 is a border of infinities
-    before, last = (np.full((T1 + 1, *slope.shape), np.inf) for _ in range(2))
+    before, last, new = (np.full((T1 + 1, *slope.shape), np.inf) for _ in range(3))
     for diagonal in range(T1 + T2 - 1):
-        # steps within the band of some pair: |diagonal - s - s slope| <= reach
-        first = max(0, diagonal - T2 + 1, int((diagonal * share - width).min()))
-        end = min(diagonal, T1 - 1, int(np.ceil((diagonal * share + width).max())))
-        s = np.arange(first, end + 1)
-        new = np.full_like(last, np.inf)
-        if len(s):
-            t = diagonal - s
-            cost = np.maximum(a[s][:, :, None] + b[t][:, None, :] - 2 * (A[s] @ B[t]), 0.0)
-            least = np.minimum(np.minimum(last[s], last[s + 1]), before[s]) if diagonal else 0.0
-            outside = np.abs(t[:, None, None] - s[:, None, None] * slope) > reach
-            cost += least
-            cost[outside] = np.inf
-            new[s + 1] = cost
+        middle = diagonal * share
+        low, high = middle - width, middle + width
+        first = max(0, diagonal - T2 + 1, int(np.ceil(low.min())))
+        end = min(diagonal, T1 - 1, int(high.max()))
+        s = slice(first, end + 1)
+        t = slice(diagonal - first, diagonal - end - 1 if diagonal > end else None, -1)
+        new.fill(np.inf)
+        if first <= end:
+            cost = A[s] @ B[t]
+            cost *= -2.0
+            cost += a[s, :, None]
+            cost += b[t, None, :]
+            np.maximum(cost, 0.0, out=cost)
+            if diagonal:
+                least = np.minimum(last[first : end + 1], last[first + 1 : end + 2])
+                cost += np.minimum(least, before[first : end + 1], out=least)
+            steps = np.arange(first, end + 1)[:, None, None]
+            np.copyto(cost, np.inf, where=(steps < low) | (steps > high))
+            new[first + 1 : end + 2] = cost
         done = np.nonzero(ends == diagonal)
-        found[done] = new[(np.broadcast_to(one, ends.shape)[done], *done)]
-        before, last = last, new
+        found[done] = new[(lengths[done], *done)]
+        before, last, new = last, new, before
     return found / np.maximum(one, other)
