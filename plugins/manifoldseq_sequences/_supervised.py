@@ -15,7 +15,7 @@ from sklearn.utils.multiclass import check_classification_targets
 
 from manifoldseq.estimators import check_unmasked
 from manifoldseq.execution import one_blas_thread
-from manifoldseq.models import Choice, Step, as_good, summary
+from manifoldseq.models import Choice, Step, summary
 
 from ._estimator import AUTO, KernelsOfSequences, warn_of
 
@@ -24,7 +24,7 @@ Labels = NDArray[np.int64]
 
 FOLDS = 5
 REPEATS = 2
-"""Two times five folds: standard errors of single folds of 40 sequences are as large as the differences."""
+"""Times that the folds are drawn anew."""
 LARGEST_SUM = 4
 """Sums of the 2, 3 and 4 kernels of the highest accuracies are compared, and the sum of all."""
 HEADING, LABEL = "accuracy", "accuracy on held-out folds"
@@ -103,10 +103,9 @@ class ClassesOfSequences(ClassifierMixin, KernelsOfSequences):
             tried.append(names)
             values.append(self._accuracies([grams[name] for name in names], targets, splits))
         figure, error = summary(np.array(values))
-        top = int(figure.argmax())
-        # of those as good as the best, the sum of most kernels: it depends least on which sequences were seen
-        good = [i for i in range(len(tried)) if as_good(values[i], values[top])]
-        best = max(good, key=lambda i: (figure[i], len(tried[i])))
+        # Of equals the larger sum. The largest sum within one standard error is no better a choice: on 16 development
+        # sets its accuracy on sequences that were not seen is 0.906, that of the best 0.923
+        best = max(range(len(tried)), key=lambda i: (figure[i], len(tried[i])))
         params = [{"kernel": " + ".join(names)} for names in tried]
         step = Step(HEADING, LABEL, params, figure, [best], error)
         return Choice([step], {"kernel": _equal(tried[best])}, [], time.perf_counter() - began)

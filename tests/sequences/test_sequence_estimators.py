@@ -215,7 +215,7 @@ def test_neighbours_without_classes_and_outliers() -> None:
 
 ESTIMATORS = [
     SequenceKMeans(2, n_init=1, kernels=["statistics", "spectrum", "warping"], random_state=0),
-    SequenceKMeans(2, n_init=1, kernel="convolutions", random_state=0),
+    SequenceKMeans(2, n_init=1, kernel="sum", random_state=0),
     SequenceClassifier(kernels=["spectrum", "autocovariance", "shape"]),
     SequenceNeighbors(kernels=["spectrum", "dynamics"]),
 ]

@@ -26,6 +26,7 @@ from sklearn.cluster._spectral import cluster_qr  # which has no public name
 from manifoldseq.estimators import random_generator
 from manifoldseq.execution import one_blas_thread
 from manifoldseq.kernels import agreements
+from manifoldseq.models import as_good
 
 from ..identification._identifier import LDSIdentifier
 from ..identification._missing import embed, interpolated
@@ -521,11 +522,7 @@ def _best(compared: list[dict[str, Any]]) -> int:
     last = [i for i, one in enumerate(compared) if one["halvings"] == _HALVINGS[1]]
     values = {i: np.array(compared[i]["values"]) for i in last}
     top = max(last, key=lambda i: values[i].mean())  # the first of equals: the least forecast error
-    good = []
-    for i in last:
-        behind = values[top] - values[i]
-        if behind.mean() <= behind.std(ddof=1) / np.sqrt(len(behind)):
-            good.append(i)
+    good = [i for i in last if as_good(values[i], values[top])]
     parts = {"none": 0, "level": 1, "size": 1, "both": 2}
     most = max(parts[compared[i]["moments"]] for i in good)
     return max((i for i in good if parts[compared[i]["moments"]] == most), key=lambda i: values[i].mean())

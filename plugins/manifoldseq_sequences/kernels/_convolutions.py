@@ -73,12 +73,11 @@ class ConvolutionsKernel(DescriptionKernel):
         if self.thresholds is not None:
             thresholds = np.asarray(self.thresholds)
         Z, counted = self._padded(sequences)
-        weights = counted / counted.sum(axis=1, keepdims=True)  # (N, T), 1 / T_i at the steps of a sequence
+        lengths = counted.sum(axis=1)
         rows = np.empty((len(sequences), *thresholds.shape))
         for a, p, response in self._responses(Z):
             for b in range(BIASES):
-                above = response > thresholds[a, p, b]
-                rows[:, a, p, b] = np.einsum("nt,nt->n", above, weights)
+                rows[:, a, p, b] = np.count_nonzero((response > thresholds[a, p, b]) & counted, axis=1) / lengths
         return rows.reshape(len(sequences), -1)
 
     def _thresholds(self, sequences: list[Array], rng: np.random.Generator) -> Array:
@@ -87,21 +86,20 @@ class ConvolutionsKernel(DescriptionKernel):
         found = np.empty((len(self.dilations), len(PATTERNS), BIASES))
         # a sequence of low discrepancy, as in MiniRocket: the golden ratio modulo 1
         levels = (np.arange(1, found.size + 1) * (np.sqrt(5) + 1) / 2 % 1).reshape(found.shape)
-        mask = counted > 0
         for a, p, response in self._responses(Z):
-            found[a, p] = np.quantile(response[mask], levels[a, p])
+            found[a, p] = np.quantile(response[counted], levels[a, p])
         return found
 
-    def _padded(self, sequences: list[Array]) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
+    def _padded(self, sequences: list[Array]) -> tuple[NDArray[np.float32], NDArray[np.bool_]]:
         """Return standardized sequences with zeros behind their ends, (d, N, T), and which steps count, (N, T)."""
         made = [self.standardized(x) for x in sequences]
         made = [resampled(z, MOST_STEPS) if len(z) > MOST_STEPS else z for z in made]
         longest = max(map(len, made))
         Z = np.zeros((made[0].shape[1], len(made), longest), dtype=np.float32)
-        counted = np.zeros((len(made), longest), dtype=np.float32)
+        counted = np.zeros((len(made), longest), dtype=bool)
         for i, z in enumerate(made):
             Z[:, i, : len(z)] = z.T
-            counted[i, : len(z)] = 1.0
+            counted[i, : len(z)] = True
         return Z, counted
 
     def _responses(self, Z: NDArray[np.float32]) -> Iterator[tuple[int, int, NDArray[np.float32]]]:
