@@ -13,7 +13,7 @@ from sklearn.svm import SVC
 
 import manifoldseq as ms
 from manifoldseq.kernels import NormalizedKernel, ProductKernel, RBFKernel, RowKernel, SumKernel
-from manifoldseq_lds import LDSKernelMatrix, LDSKMeans, Systems
+from manifoldseq_lds import LDSKernelMatrix, LDSKMeans, LDSSpectralClustering, Systems
 
 BINET = ms.get_kernel("binet-cauchy", form="trace")
 MADE = {
@@ -177,3 +177,26 @@ def test_a_rejected_fit_of_a_kernel_matrix_leaves_the_last_one():
     with pytest.raises(ValueError, match="NaN"):
         model.fit(np.where(np.arange(3) == 1, np.nan, X))
     np.testing.assert_array_equal(model.transform(X), expected)
+
+
+class Compares:
+    """The projection kernel without what centres need."""
+
+    domain, name = "lds", "compares"
+    constant_diagonal = positive_definite = products_only = True
+    convex_in_output = False
+    weighted = manifold = self_term = None
+
+    def __init__(self) -> None:
+        of = ms.get_kernel("projection")
+        self.pack, self.cross, self.diag = of.pack, of.cross, of.diag
+
+
+def test_a_kernel_that_only_compares_has_no_centres():
+    t, rng = np.arange(60)[:, None], np.random.default_rng(0)
+    X = [np.sin(w * t) + 0.05 * rng.standard_normal((60, 2)) for w in (0.2, 0.21, 0.9, 0.91)]
+    settings = {"kernel": Compares(), "n_states": 2, "identifier__delay": 1}
+    a, b, c, d = LDSSpectralClustering(2, random_state=0).set_params(**settings).fit(X).labels_
+    assert a == b != c == d
+    with pytest.raises(ValueError, match="only compares systems: centres and atoms need its `weighted` and `manifold`"):
+        LDSKMeans(2, random_state=0).set_params(**settings).fit(X)

@@ -34,7 +34,7 @@ from ..identification._sequence_input import (
     remember,
 )
 from ..kernels._moments import fitted_kernel, keep_moment_weights
-from ..kernels._resolved import check_kernel
+from ..kernels._resolved import check_kernel, manifold_of
 from ..means._centre_rules import CanonicalMean, resolved_rule
 from ..means._common_problem import beyond, items_of, points_of
 from ..systems._record import Systems
@@ -551,7 +551,7 @@ class LDSKMeans(Chosen, ClassNamePrefixFeaturesOutMixin, TransformerMixin, Clust
     def _clustering(self, systems: Systems, n_clusters: int) -> Clustering:
         kernel = fitted_kernel(self)
         rule = resolved_rule(self.mean)
-        manifold = kernel.manifold(systems.n_outputs, systems.n_states, self.bound)
+        manifold = manifold_of(kernel, systems.n_outputs, systems.n_states, self.bound)
         used = items_of(kernel, systems)
         if used.moments is not None and rule.on_AC_only:
             raise ValueError(

@@ -33,7 +33,7 @@ from ..identification._sequence_input import (
     remember,
 )
 from ..kernels._moments import fitted_kernel, keep_moment_weights
-from ..kernels._resolved import check_kernel
+from ..kernels._resolved import check_kernel, manifold_of
 from ..systems._record import Systems
 from ._atom_families import SystemAtoms
 from ._labelled_settings import AccuracyChoice, choose_by_labels
@@ -339,7 +339,7 @@ class LDSClassifier(ClassifierMixin, SequenceEstimator):
 
     def _family(self, systems: Systems) -> SystemAtoms:
         kernel = fitted_kernel(self)
-        return SystemAtoms(kernel, kernel.manifold(systems.n_outputs, systems.n_states, 0.99), "pgd", (), 1)
+        return SystemAtoms(kernel, manifold_of(kernel, systems.n_outputs, systems.n_states, 0.99), "pgd", (), 1)
 
 
 def _symmetric(gram: Array) -> Array:

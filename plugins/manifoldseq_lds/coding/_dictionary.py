@@ -29,7 +29,7 @@ from ..clustering._epoch import SAME
 from ..clustering._settings import SettingsChoice, settled
 from ..identification._identifier import LDSIdentifier, check_bound
 from ..identification._sequence_input import IDENTIFICATION, SequenceEstimator, learned_systems, new_systems, remember
-from ..kernels._resolved import check_kernel, resolved_kernel
+from ..kernels._resolved import check_kernel, manifold_of, resolved_kernel
 from ..means import _stable_systems as stable
 from ..means._common_problem import BOUND_ADVICE, COSTLY
 from ..systems._record import Systems
@@ -387,7 +387,7 @@ class LDSDictionaryLearning(ClassNamePrefixFeaturesOutMixin, TransformerMixin, S
         kernel = resolved_kernel(self.kernel)
         if self.method == "lbfgs" and stable.covers(kernel):
             return StableAtoms(kernel, self.inner_iter, None if solver is None else float(self.step_size[0]))
-        manifold = kernel.manifold(n_outputs, n_states, self.bound)
+        manifold = manifold_of(kernel, n_outputs, n_states, self.bound)
         rates = tuple(float(rate) for rate in self.step_size)
         rates += rates[:1] * (len(manifold.shape) - len(rates))  # a first state moves at the rate of Lambda
         return SystemAtoms(

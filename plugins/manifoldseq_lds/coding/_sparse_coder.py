@@ -15,7 +15,7 @@ from manifoldseq.execution import one_blas_thread
 from ..clustering._settings import SettingsChoice, settled
 from ..identification._identifier import LDSIdentifier, check_bound
 from ..identification._sequence_input import IDENTIFICATION, SequenceEstimator, learned_systems, new_systems, remember
-from ..kernels._resolved import check_kernel, resolved_kernel
+from ..kernels._resolved import check_kernel, manifold_of, resolved_kernel
 from ..systems._record import Systems
 from ._atom_families import SystemAtoms
 from ._initial_atoms import INITS, starting_systems
@@ -194,4 +194,4 @@ class LDSSparseCoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Sequence
         return made
 
     def _family(self, systems: Systems, kernel: Any) -> SystemAtoms:
-        return SystemAtoms(kernel, kernel.manifold(systems.n_outputs, systems.n_states, self.bound), "pgd", (), 1)
+        return SystemAtoms(kernel, manifold_of(kernel, systems.n_outputs, systems.n_states, self.bound), "pgd", (), 1)

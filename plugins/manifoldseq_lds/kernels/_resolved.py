@@ -3,6 +3,7 @@
 from typing import Any
 
 from manifoldseq.kernels import Kernel, as_kernel
+from manifoldseq.manifolds import Manifold
 
 
 def check_kernel(name: str, value: Any) -> None:
@@ -13,3 +14,12 @@ def check_kernel(name: str, value: Any) -> None:
 def resolved_kernel(kernel: str | Kernel) -> Kernel:
     """Return the kernel on systems that a registered name stands for, or the object itself."""
     return as_kernel(kernel, "lds")
+
+
+def manifold_of(kernel: Kernel, n_outputs: int, n_states: int, bound: float) -> Manifold[Any]:
+    """Return the manifold of centres and atoms under a kernel; raise ValueError for one that only compares systems."""
+    if kernel.manifold is None:
+        raise ValueError(
+            f"the kernel {kernel!r} only compares systems: centres and atoms need its `weighted` and `manifold`"
+        )
+    return kernel.manifold(n_outputs, n_states, bound)

@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 import manifoldseq as ms
 
 from ..identification._identifier import LDSIdentifier, check_bound
-from ..kernels._resolved import resolved_kernel
+from ..kernels._resolved import manifold_of, resolved_kernel
 from ..systems._record import Systems, real_array
 from ._common_problem import checked_weights, common_problem, items_on, own_weight, start_of
 from ._mean import identified
@@ -90,7 +90,7 @@ def build(
     if beta is not None:
         raise ValueError("codes and atoms make the weights: leave out beta")
     Z = _checked_codes(codes, systems, atoms, atom)
-    manifold = kernel.manifold(systems.n_outputs, systems.n_states, bound)
+    manifold = manifold_of(kernel, systems.n_outputs, systems.n_states, bound)
     dictionary = items_on(manifold, atoms)
     others = np.arange(len(atoms)) != atom
     weights, own = atom_weights(Z, atom)

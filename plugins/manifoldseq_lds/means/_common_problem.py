@@ -17,7 +17,7 @@ from manifoldseq.estimators import quoted
 
 from ..identification._identifier import check_bound
 from ..kernels._moments import MomentKernel
-from ..kernels._resolved import resolved_kernel
+from ..kernels._resolved import manifold_of, resolved_kernel
 from ..systems._canonical_form import canonical_form
 from ..systems._record import Systems, real_array
 from . import _stable_systems as stable
@@ -90,7 +90,9 @@ def items_of(kernel: Any, systems: Systems) -> Systems:
     """Return systems with the fields that the points of a kernel's manifold have, whatever its bound."""
     if isinstance(kernel, MomentKernel):
         return Systems.trusted({"A": systems.A, "C": systems.C, "moments": systems.moments})
-    return items_on(kernel.manifold(systems.n_outputs, systems.n_states, 0.99), systems)
+    if kernel.manifold is None:  # it only compares systems
+        return systems
+    return items_on(manifold_of(kernel, systems.n_outputs, systems.n_states, 0.99), systems)
 
 
 @dataclass(frozen=True)
@@ -150,7 +152,7 @@ def random_start(problem: ms.Problem, rng: np.random.Generator) -> Point:
 
 def common_problem(kernel: Any, systems: Systems, beta: Array, own: float, bound: float) -> ms.Problem:
     """Return the problem (12) of these systems and weights, with the initializers "medoid" and "random"."""
-    manifold = kernel.manifold(systems.n_outputs, systems.n_states, bound)
+    manifold = manifold_of(kernel, systems.n_outputs, systems.n_states, bound)
     items = items_on(manifold, systems)
     packed = kernel.pack(items)
     starts: dict[str, Callable[..., Point]] = {

@@ -56,9 +56,8 @@ class SpectrumKernel(DescriptionKernel):
         unit = 1.0 if self.channels is None else np.where(self.channels, self.channels, 1.0)
         lengths = np.array([len(x) for x in sequences])
         rows = np.empty((len(sequences), self.n_bins * sequences[0].shape[1]))
-        for length in np.unique(
-            lengths
-        ):  # sequences of one length together: a call per sequence took five times as long
+        # sequences of one length together: a call per sequence took five times as long
+        for length in np.unique(lengths):
             some = np.flatnonzero(lengths == length)
             z = np.stack([sequences[i] for i in some]) / unit
             z -= z.mean(axis=1, keepdims=True)

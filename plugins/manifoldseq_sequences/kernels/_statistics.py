@@ -20,6 +20,11 @@ class StatisticsKernel(DescriptionKernel):
 
     After `fitted`, each of these 2 d numbers is divided by its standard deviation over the sequences.
 
+    Parameters
+    ----------
+    scale : ndarray of shape (2 d,), optional
+        What the numbers are divided by; `fitted` learns it.
+
     Examples
     --------
     >>> import manifoldseq as ms

@@ -55,9 +55,7 @@ class WarpingKernel(SequenceKernel):
         made = [self.standardized(x) for x in as_arrays(items)]
         made = [resampled(z, MOST_STEPS) if len(z) > MOST_STEPS else z for z in made]
         lengths = np.array([len(z) for z in made])
-        curves = np.zeros(
-            (len(made), lengths.max(), made[0].shape[1]),
-        )
+        curves = np.zeros((len(made), lengths.max(), made[0].shape[1]))
         for i, z in enumerate(made):
             curves[i, : len(z)] = z
         return PackedCurves(curves, lengths)
