@@ -33,6 +33,7 @@ class SequenceNeighbors(ClassesOfSequences):
     Parameters
     ----------
     n_neighbors : int
+        Neighbours that vote.
     kernel : str, kernel object or dict of str to float
         ``"auto"``: with classes, the one of `kernels`, or sum of several, with the highest accuracy on held-out folds
         of the sequences of `fit`; without classes the sum of all. ``"sum"``, a name, an object and a dict: as in

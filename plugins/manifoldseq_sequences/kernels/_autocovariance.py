@@ -21,6 +21,7 @@ class AutocovarianceKernel(DescriptionKernel):
     Parameters
     ----------
     n_lags : int
+        Lags 1 to `n_lags` are compared.
 
     Examples
     --------

@@ -42,6 +42,10 @@ class ConvolutionsKernel(DescriptionKernel):
     ----------
     seed : int
         Of the random sums of channels and of the examples that give thresholds.
+    dilations : tuple of int
+        Spacings of the nine weights of a pattern; `fitted` learns them from the length of the sequences.
+    thresholds : ndarray of shape (n_dilations, 84, 2), optional
+        `fitted` learns them; zero by default.
 
     Examples
     --------

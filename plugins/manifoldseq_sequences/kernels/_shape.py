@@ -19,6 +19,7 @@ class ShapeKernel(DescriptionKernel):
     Parameters
     ----------
     n_points : int
+        Points per curve, evenly spaced in time.
 
     Examples
     --------
