@@ -18,12 +18,12 @@ Table = dict[str, dict[str, float]]
 def title(report: Report, what: str, names: Sequence[str]) -> None:
     """Print what is measured, and the names of the columns."""
     report.title(what)
-    report.note(f"{'':<24}" + "".join(f"{name[:13]:>14}" for name in names))
+    report.note(f"{'':<24}" + "".join(f"{name[:19]:>20}" for name in names))
 
 
 def line(report: Report, name: str, figures: Mapping[str, float], form: str = ".2f") -> None:
     """Print one row."""
-    report.note(f"{name:<24}" + "".join(f"{value:>14{form}}" for value in figures.values()))
+    report.note(f"{name:<24}" + "".join(f"{value:>20{form}}" for value in figures.values()))
 
 
 def summary(report: Report, table: Table, baselines: Sequence[str], *, what: str) -> None:
