@@ -17,7 +17,7 @@ from scipy.optimize import lsq_linear
 from .._checks import check_number, check_optional, check_positive
 from .._copies import with_parts
 from .._problem import Problem
-from .._result import FEASIBLE, Evaluations, Measures, Point, Status, Tree
+from .._result import Evaluations, FEASIBLE, Measures, Point, Status, Steps, Tree
 from .._stopping import LAST, GradientNorm, Look, MaxIterations, RunSoFar, StoppingRule
 from ..hooks import get_solver
 from ..linalg import dtype_of, flatten, leaves, norm, tree_map, unflattener
@@ -168,7 +168,8 @@ class AugmentedLagrangian(Solver):
         infeasible = False
         if state["ended"] is not None:
             inner, run, infeasible = self._begin(penalized, state)
-        inner, measures = self._inner.step(penalized.problem, inner)
+        inner, outcome = self._inner.step(penalized.problem, inner)
+        measures = outcome.last if isinstance(outcome, Steps) else outcome
         ended = measures.status
         state, measures = self._outcome(penalized, inner, measures, {**run, "count": run["count"] + 1})
         if (measures.feasibility or 0.0) > FEASIBLE:

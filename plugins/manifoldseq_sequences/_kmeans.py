@@ -195,5 +195,5 @@ class SequenceKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterM
 
 def _squared(Z: Array, centres: Array) -> Array:
     """Return squared distances of rows to centres, (N, K)."""
-    products = np.square(Z).sum(axis=1)[:, None] + np.square(centres).sum(axis=1) - 2 * Z @ centres.T
-    return np.maximum(products, 0.0)
+    # differences, because the root of a small difference of large squares is wrong in its eighth digit
+    return np.stack([np.square(Z - centre).sum(axis=1) for centre in centres], axis=1)

@@ -126,7 +126,7 @@ def test_the_sentence_on_a_missing_cell_says_where_it_is_and_what_to_type(run: R
     assert status == 0 and "Forecasts of the last" in out, err
     smoothed = ("--set", "n_clusters=3", "--set", "identifier.missing=smooth")
     status, out, err = run("fit", "lds-kmeans", data, *smoothed, "-o", tmp_path / "clusters")
-    assert (status, err) == (0, "") and "control statistics-kmeans" in out
+    assert (status, err) == (0, "") and "\nstatistics-kmeans " in out
     assert run("apply", tmp_path / "clusters", data, "-o", tmp_path / "clusters.csv")[0] == 0
     assert len((tmp_path / "clusters.csv").read_text().splitlines()) == 37
 

@@ -64,7 +64,7 @@ def test_a_network_learns_from_windows_what_it_learns_from_their_rows(init: str,
         HOPENetworkClassifier([(6, 20)], **settings).fit(other, y, checkpoint=tmp_path / "one", resume=True)
     with pytest.raises(ValueError, match="windows of 9 values"):
         one.predict(Windows(parts, width=3))
-    with pytest.raises(ValueError, match="one label each"):
+    with pytest.raises(ValueError, match="pass one label per row"):
         one.fit(windows, y[:-1])
 
 
