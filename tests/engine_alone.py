@@ -72,7 +72,8 @@ def use_the_engine() -> None:
     known = [record.name for plugin, record in ms.hooks.records("solvers") if plugin.name == "manifoldseq"]
     needs = {record.name: record.needs for _, record in ms.hooks.records("solvers")}
     for name in ("auto", *known):
-        if {"updates", "additive", "residuals"} & set(needs.get(name, ())):  # of models and of least squares
+        # of models and of least squares; of another extra
+        if {"updates", "additive", "residuals"} & set(needs.get(name, ())) or name == "sqp":
             continue
         where: Any = problem
         if "terms" in needs.get(name, ()):

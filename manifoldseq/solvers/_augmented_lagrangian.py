@@ -17,7 +17,7 @@ from scipy.optimize import lsq_linear
 from .._checks import check_number, check_optional, check_positive
 from .._copies import with_parts
 from .._problem import Problem
-from .._result import Evaluations, FEASIBLE, Measures, Point, Status, Steps, Tree
+from .._result import FEASIBLE, Evaluations, Measures, Point, Status, Steps, Tree
 from .._stopping import LAST, GradientNorm, Look, MaxIterations, RunSoFar, StoppingRule
 from ..hooks import get_solver
 from ..linalg import dtype_of, flatten, leaves, norm, tree_map, unflattener

@@ -6,12 +6,15 @@ from manifoldseq.models import Choice
 
 
 def accepts(result: Any) -> bool:
-    """Return whether a fitted estimator has compared descriptions."""
-    choice = getattr(result, "choice_", None)
+    """Return whether the estimator of a fit has compared descriptions."""
+    choice = getattr(getattr(result, "estimator", None), "choice_", None)
     return isinstance(choice, Choice) and bool(choice.steps)
 
 
 def draw(ax: Any, result: Any) -> None:
-    """Draw the figures of the descriptions, those that count ringed."""
-    result.choice_.plot(ax)
-    ax.tick_params(axis="x", rotation=30)
+    """Draw the figures of the descriptions, those that count ringed; a sum of the n best ones is "best n"."""
+    choice = result.estimator.choice_
+    choice.plot(ax)
+    names = sorted({one["kernel"] for one in choice.steps[-1].params})  # in the order in which they are drawn
+    short = [f"best {name.count('+') + 1}" if "+" in name else name for name in names]
+    ax.set_xticks(range(len(names)), short, rotation=30, ha="right")
