@@ -16,7 +16,7 @@ from manifoldseq import evaluation
 
 from .._report import Report
 from ._sets import Set
-from ._table import Table, line, summary, title
+from ._table import Table, line, loaded, summary, title
 
 SPLITS = 2
 BASELINES: dict[str, Callable[[], Any]] = {
@@ -40,13 +40,7 @@ def run(report: Report, sets: Sequence[Set]) -> None:
     title(report, f"accuracy on held-out sequences, {2 * SPLITS} halves for training", list(makers))
     table: Table = {}
     seconds: dict[str, float] = dict.fromkeys(makers, 0.0)
-    for one in sets:
-        try:
-            sequences, labels = one.load()
-        except FileNotFoundError as error:
-            report.note(f"skipped {one.name}: {error}")
-            report.skipped.append(one.name)
-            continue
+    for one, sequences, labels in loaded(report, sets):
         table[one.name] = {}
         for name, make in makers.items():
             shares = []

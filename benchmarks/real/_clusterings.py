@@ -16,7 +16,7 @@ from manifoldseq import evaluation
 
 from .._report import Report
 from ._sets import Set
-from ._table import Table, line, summary, title
+from ._table import Table, line, loaded, summary, title
 
 SEEDS = 5
 BASELINES: dict[str, Callable[..., Any]] = {
@@ -42,13 +42,7 @@ def run(report: Report, sets: Sequence[Set]) -> None:
     title(report, f"adjusted Rand index, mean of {SEEDS} seeds", list(makers))
     table: Table = {}
     seconds: dict[str, list[float]] = {name: [] for name in makers}
-    for one in sets:
-        try:
-            sequences, labels = one.load()
-        except FileNotFoundError as error:
-            report.note(f"skipped {one.name}: {error}")
-            report.skipped.append(one.name)
-            continue
+    for one, sequences, labels in loaded(report, sets):
         table[one.name] = {}
         for name, make in makers.items():
             scores = []

@@ -2,17 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
 
 import numpy as np
 
 from .._report import Report
+from ._sets import Set
 
 NEAR = 0.05
 """A figure that is less than the best by no more than this is near the best."""
 
 Table = dict[str, dict[str, float]]
 """Figures by set and method."""
+
+
+def loaded(report: Report, sets: Sequence[Set]) -> Iterator[tuple[Set, Any, Any]]:
+    """Yield each set with its sequences and labels; a set whose file is missing is skipped, and the report says so."""
+    for one in sets:
+        try:
+            sequences, labels = one.load()
+        except FileNotFoundError as error:
+            report.note(f"skipped {one.name}: {error}")
+            report.skipped.append(one.name)
+            continue
+        yield one, sequences, labels
 
 
 def title(report: Report, what: str, names: Sequence[str]) -> None:

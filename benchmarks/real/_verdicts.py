@@ -15,6 +15,7 @@ import manifoldseq as ms
 
 from .._report import Report
 from ._sets import Set
+from ._table import loaded
 
 BETTER = 0.05
 
@@ -27,13 +28,7 @@ def run(report: Report, sets: Sequence[Set]) -> None:
     for name, make in makers.items():
         report.title(f"verdicts about {name}: its adjusted Rand index, that of the best control, what is named")
         named: dict[bool, list[tuple[bool, bool]]] = {True: [], False: []}
-        for one in sets:
-            try:
-                sequences, labels = one.load()
-            except FileNotFoundError as error:
-                report.note(f"skipped {one.name}: {error}")
-                report.skipped.append(one.name)
-                continue
+        for one, sequences, labels in loaded(report, sets):
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")
                 model = make(one.classes, random_state=0).fit(sequences)
