@@ -339,7 +339,9 @@ class PredictedDecrease(StoppingRule):
     boundary of an open manifold the negative Euclidean gradient must not point inward. Before a run of ``minimize``
     ends by this rule, five products with the Hessian or, where there are none, five more gradients look for negative
     curvature in a random direction and measure the curvature ahead, ``‖g‖/‖H⁻¹g‖`` in the plane of g and Hg; it counts
-    as one more κ and must be positive. Conjugate gradients continue until no unobserved curvature can hide a decrease
+    as one more κ and must be positive. In up to 100 dimensions, and no more than the evaluations so far, six products
+    look for negative curvature; if the smallest curvature that they see is below 2 % of the largest, the search goes on
+    until it has seen the whole space. Conjugate gradients continue until no unobserved curvature can hide a decrease
     (at first any curvature above rounding, then any curvature 100,000 times smaller than the smallest observed one).
     They use at most a third of the evaluations so far, and at most 100. The decrease that they find is included. If
     they reach these limits first, the run continues.

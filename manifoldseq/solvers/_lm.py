@@ -17,7 +17,7 @@ from ..linalg import LINEAR, dtype_of, flatten, freeze, method_for
 from ..losses import GRADUATION, Graduated
 from ._base import Solver, one_of, positive_numbers
 from ._iterates import Iterate, State, retracted
-from ._saddle import PROBES, leave_saddle, lowest_curvature, stationary
+from ._saddle import PROBES, PRODUCTS, leave_saddle, lowest_curvature, stationary
 
 ACCEPT, TRIALS, LEAST, TINY = 1e-4, 40, 1e-12, 1e-12
 """The share of the predicted decrease that a step keeps, the most dampings tried, the least damping, and the least
@@ -133,7 +133,7 @@ class LM(Solver):
             return now
         now = at.at_boundary(problem.manifold, now)
         still = stationary(at)
-        lowest, _, negative = lowest_curvature(problem, at, None, *([] if still else [PROBES]))
+        lowest, _, negative = lowest_curvature(problem, at, None, PRODUCTS if still else PROBES)
         if negative or still:
             return dataclasses.replace(now, curvature_ahead=lowest)
         return dataclasses.replace(now, curvature_ahead=now.curvature)

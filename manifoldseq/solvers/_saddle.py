@@ -6,19 +6,24 @@ import functools
 import math
 from collections.abc import Callable
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
 from .._problem import Problem
 from .._result import Measures, Status
-from .._stopping import LOOSE, Look, inside
+from .._stopping import LOOSE, MOST_PRODUCTS, SHARE, Look, inside
 from ..linalg import EPS, ONE, Decision, Scalar, unflattener
 from ._hessian import hessian_product
 from ._iterates import Iterate, Retraction, State, inner_product, random_direction, retracted, try_point
 
-PRODUCTS, PROBES = 20, 3
-"""Hessian products that the search for negative curvature may cost: at a stationary point, and before a success."""
+PRODUCTS, PROBES, HIDDEN = 20, 3, 8
+"""Hessian products that the search for negative curvature may cost in problems that are not small: at a stationary
+point, and before a success. Curvatures whose sign is hidden are measured again in so many directions."""
 
+FEW, CLEAR = 6, 0.02
+"""After the first few products with a random tangent vector the lowest eigenvalue is below this share of the largest if
+zero or a negative number is among the eigenvalues: measured on factorizations, whose minima have such directions."""
 
 UNSEEN, THOROUGH = 1e-5, 0.15
 """Curvature that a confirmation has not seen may be so many times smaller than the smallest one that it has seen; the
@@ -74,7 +79,7 @@ def leave_saddle(
     (True, True)
     """
     manifold = problem.manifold
-    curvature, direction, negative = lowest_curvature(problem, at, retraction)
+    curvature, direction, negative = lowest_curvature(problem, at, retraction, _at_end(problem))
     lower = _descend(problem, at, direction, curvature, retraction) if negative else None
     if lower is not None:
         new, t = lower
@@ -84,33 +89,92 @@ def leave_saddle(
     return state, measures
 
 
+def _at_end(problem: Problem) -> int:
+    """Return how many Lanczos steps are made where the run ends in any case: of small problems in the whole space."""
+    dim = problem.manifold.dim
+    return dim if dim <= MOST_PRODUCTS else PRODUCTS
+
+
 def lowest_curvature(
-    problem: Problem, at: Iterate, retraction: Retraction, steps: int = PRODUCTS
+    problem: Problem, at: Iterate, retraction: Retraction, steps: int, clear: float = math.inf
 ) -> tuple[Scalar, np.ndarray, Decision]:
     """Return the lowest curvature found by Lanczos steps, its direction (length one), and whether it is negative.
 
     The Krylov space starts from a fixed random tangent vector, of which the direction keeps a tenth: where the
-    objective is symmetric, the pure direction may lead into the next saddle. Curvature within the error of a product
-    is zero.
+    objective is symmetric, the pure direction may lead into the next saddle. Where the error of a product, or a
+    gradient that is not zero, hides the sign of the lowest curvatures, these are measured again, with a smaller error,
+    after a Newton step along the other directions. What is still hidden is zero. `clear` as in :func:`krylov`.
     """
     manifold, axis = problem.manifold, problem.axis
     v = random_direction(problem, at, np.random.default_rng(0)) if manifold.dim else np.zeros_like(at.grad)
-    basis, H, error, _ = krylov(problem, at, v, steps, retraction)
+    basis, H, error, _ = krylov(problem, at, v, steps, retraction, clear)
     if not basis:
         none = axis.filled(at.x, 0.0)
         return none, v, none != 0
     w, V = axis.eigh(H)
-    # below the error of the products a negative eigenvalue is rounding
-    lowest = w[..., 0]
-    negative = lowest < -100 * error * np.abs(w).max(axis=-1)
-    # the Ritz vector of the lowest eigenvalue and a tenth of the random start, against symmetries of the saddle
-    direction = 0.1 * basis[0]
-    for k, b in enumerate(basis):
-        direction = direction + axis.times(V[..., k, 0], b)
+    ritz = V.mT @ np.stack(basis, axis=-2)  # one vector per row
+    largest = axis.number(np.abs(w).max(axis=-1))
+    hidden = _hidden(problem, at, error * largest)
+    lowest, lowered = axis.number(w[..., 0]), ritz[..., 0, :]
+    negative = lowest < -hidden
+    unsure = axis.no(negative) & (lowest <= hidden)
+    if axis.any(unsure):
+        taken = axis.take(unsure, problem, at, w, ritz, largest, hidden)
+        again = _measured_again(*taken, retraction=retraction)
+        lowest, lowered, negative = axis.put((lowest, lowered, negative), unsure, again)
+    # and a tenth of the random start, against symmetries of the saddle
+    direction = 0.1 * basis[0] + lowered
     length = inner_product(problem, at.x)(direction, direction) ** 0.5
     direction = axis.over(direction, axis.where(length > 0, length, 1.0))
-    curvature = axis.number(np.where(negative, lowest, np.maximum(lowest, 0.0)))
+    curvature = axis.where(negative, lowest, axis.most(lowest, 0.0))
     return curvature, direction.astype(at.grad.dtype, copy=False), negative
+
+
+def _hidden(problem: Problem, at: Iterate, error: Scalar) -> Scalar:
+    """Return the size below which a curvature tells nothing; `error` is that of the products.
+
+    Along directions in which a group turns points the Hessian is of the size of the gradient.
+    """
+    axis = problem.axis
+    turned = axis.ratio(at.grad_norm, axis.number(problem.manifold.scale(at.x)))
+    return axis.most(100 * error, axis.where(stationary(at), 0.0, 10 * turned))
+
+
+def _measured_again(
+    problem: Problem,
+    at: Iterate,
+    w: np.ndarray,
+    ritz: np.ndarray,
+    largest: Scalar,
+    hidden: Scalar,
+    retraction: Retraction,
+) -> tuple[Scalar, np.ndarray, Decision]:
+    """Return the lowest curvature among Ritz vectors whose own is hidden, its direction, and whether it is negative."""
+    manifold, axis, dot = problem.manifold, problem.axis, inner_product(problem, at.x)
+    tree = axis.tree(manifold.shape)
+    hidden, size = np.expand_dims(hidden, -1), np.abs(w)
+    away = size > np.minimum(hidden, 1e-3 * np.expand_dims(largest, -1))
+    before = axis.number(w[..., 0])
+    share = np.where(away, np.stack([dot(at.grad, v) for v in np.moveaxis(ritz, -2, 0)], axis=-1), 0.0)
+    step = -(share / np.where(away, w, 1.0))[..., None, :] @ ritz
+    y = retracted(problem, at.x, tree(step[..., 0, :].astype(at.grad.dtype, copy=False)), retraction)
+    new = try_point(problem, at, y)
+    flatter = axis.finite(new.fun) & (new.grad_norm < at.grad_norm)
+    there = Iterate._make(axis.where(flatter, a, b) for a, b in zip(new, at, strict=True))
+    product, error = hessian_product(problem, there, "central", retraction)
+    few = min(HIDDEN, w.shape[-1])
+    near = (size <= hidden)[..., :few]
+    vectors = [axis.flatten(manifold.transport(at.x, there.x, tree(v))) for v in np.moveaxis(ritz[..., :few, :], -2, 0)]
+    images = [_product(product, v) for v in vectors]
+    dot = inner_product(problem, there.x)
+    H, rest = _in_basis(dot, vectors, images), np.eye(few) * np.expand_dims(largest, (-2, -1))
+    H = np.where(near[..., None] & near[..., None, :], H, rest)
+    w, V = axis.eigh(np.where(np.isfinite(H), H, 0.0))
+    lowest, direction = axis.number(w[..., 0]), (V[..., :, :1].mT @ ritz[..., :few, :])[..., 0, :]
+    negative = lowest < -_hidden(problem, there, error * largest)
+    # what comes from the gradient is smaller where the gradient is
+    stays = (lowest < -100 * error * largest) & (lowest <= 0.5 * before) & (there.grad_norm <= 0.1 * at.grad_norm)
+    return lowest, direction, negative | stays
 
 
 def confirm(
@@ -137,7 +201,9 @@ def confirm(
     rest = within & axis.no(still)
     ahead = axis.filled(at.x, math.nan)
     if axis.any(still):
-        ahead = axis.put(ahead, still, lowest_curvature(*axis.take(still, problem, at), retraction=None)[0])
+        ahead = axis.put(
+            ahead, still, lowest_curvature(*axis.take(still, problem, at), retraction=None, steps=_at_end(problem))[0]
+        )
     if axis.any(rest):
         bends = [m.curvature for m in recent if m.curvature is not None]
         seen = functools.reduce(axis.most, [axis.where(c == c, abs(c), 0.0) for c in bends], 0.0)
@@ -149,12 +215,19 @@ def curvature_ahead(
     problem: Problem, at: Iterate, seen: Scalar, look: Look, inverse: Callable[[np.ndarray], np.ndarray] | None
 ) -> Scalar:
     """Return the curvature ahead of an iterate that is not stationary; `seen` is the largest of the recent ones."""
-    axis = problem.axis
-    lowest, _, negative = lowest_curvature(problem, at, None, PROBES)
+    axis, dim = problem.axis, problem.manifold.dim
+    ahead, negative = axis.filled(at.x, math.nan), axis.filled(at.x, False)
+    # of small problems the whole Hessian, for as many evaluations as the run has cost, unless a few products are clear
+    whole = (dim <= MOST_PRODUCTS) & (dim <= look.products * (1 + 1 / SHARE))
+    for some, steps in ((whole, dim), (axis.no(whole), PROBES)):
+        if axis.any(some):
+            taken = axis.take(some, problem, at)
+            lowest, _, below = lowest_curvature(*taken, retraction=None, steps=steps, clear=CLEAR)
+            ahead, negative = axis.put((ahead, negative), some, (lowest, below))
     told = axis.no(negative)  # elsewhere a path of special symmetry may lead into a saddle
     if axis.any(told):
-        lowest = axis.put(lowest, told, _along_gradient(*axis.take(told, problem, at, seen, look, inverse)))
-    return lowest
+        ahead = axis.put(ahead, told, _along_gradient(*axis.take(told, problem, at, seen, look, inverse)))
+    return ahead
 
 
 def _along_gradient(
@@ -245,9 +318,12 @@ def _curvature_beyond(
 
 
 def krylov(
-    problem: Problem, at: Iterate, v: np.ndarray, steps: int, retraction: Retraction
+    problem: Problem, at: Iterate, v: np.ndarray, steps: int, retraction: Retraction, clear: float = math.inf
 ) -> tuple[list[np.ndarray], np.ndarray, float, list[np.ndarray]]:
-    """Return an orthonormal basis of the Krylov space of the Hessian H from `v`, H in it, its error, and H times it."""
+    """Return an orthonormal basis of the Krylov space of the Hessian H from `v`, H in it, its error, and H times it.
+
+    It ends after a few steps where the lowest eigenvalue so far is more than `clear` times the largest.
+    """
     manifold, axis, dot = problem.manifold, problem.axis, inner_product(problem, at.x)
     tree = axis.tree(manifold.shape)
     product, error = hessian_product(problem, at, "auto", retraction)
@@ -279,14 +355,22 @@ def krylov(
             basis.append(axis.where(live, b, nothing))
             images.append(axis.where(live, image, nothing))
             v = axis.where(live & (size > 0), axis.over(image, axis.where(size > 0, size, 1.0)), nothing)
-    H = np.array([[dot(b, image) for image in images] for b in basis], dtype=float)
-    H = np.moveaxis(H, (0, 1), (-2, -1)) if basis else H
-    H = 0.5 * (H + H.mT) if basis else H
+            if len(basis) == FEW and clear < math.inf:
+                w = axis.eigh(_in_basis(dot, basis, images))[0]
+                v = axis.where(axis.number(w[..., 0] - clear * w[..., -1]) > 0, nothing, v)
+    H = _in_basis(dot, basis, images)
     if axis is not ONE and basis:
         # rows whose space was exhausted earlier: a curvature that hides none of theirs in place of the missing ones
         missing = np.stack([~b.any(axis=1) for b in basis], axis=-1)
         H = H + missing[..., None] * np.eye(len(basis)) * np.abs(H).max(axis=(-2, -1))[:, None, None]
     return basis, H, error, images
+
+
+def _in_basis(dot: Any, basis: list[np.ndarray], images: list[np.ndarray]) -> np.ndarray:
+    """Return the symmetric part of a map in a basis, from its images."""
+    H = np.array([[dot(b, image) for image in images] for b in basis], dtype=float)
+    H = np.moveaxis(H, (0, 1), (-2, -1)) if basis else H
+    return 0.5 * (H + H.mT) if basis else H
 
 
 def _product(product: Callable[[np.ndarray], np.ndarray], v: np.ndarray) -> np.ndarray:
