@@ -149,7 +149,8 @@ def _decrease(rule: ms.PredictedDecrease, now: Now, eps: float) -> Any:
     before = jnp.where(fallen, window.fun[-3], window.fun[-2])
     settled = start | (now.length <= 0.01 * now.scale) | (jnp.abs(fun - before) <= 1e-3 * jnp.abs(fun))
     last = window.fun[-WINDOW - 1 :]
-    stalled = jnp.max(last) - jnp.min(last) <= ROUNDING * eps * jnp.abs(fun)  # False where one is NaN
+    # compiled reductions of large arrays leave NaN out
+    stalled = ~jnp.any(jnp.isnan(last)) & (jnp.max(last) - jnp.min(last) <= ROUNDING * eps * jnp.abs(fun))
     converged = steady & settled & _small(rule, now, flattest, eps, 1)
     rounding = (ahead > 0) & settled & _small(rule, now, flattest, eps, LOOSE)
     stuck = jnp.where(rounding, ROUNDING_LEVEL, jnp.where(stalled, STALLED, RUNNING))

@@ -169,6 +169,16 @@ def test_batches_and_limits_and_saddles(method: str) -> None:
     assert mj.status(wild.status) is ms.Status.NON_FINITE
 
 
+def test_many_problems_at_once_are_solved() -> None:
+    """Reductions of large arrays leave NaN out on the CPU: the window of the last values, which begins with NaN."""
+    A = np.stack([symmetric(a) for a in np.random.default_rng(5).standard_normal((600, 4, 4))])
+    starts = np.random.default_rng(6).standard_normal((600, 4))
+    starts /= np.linalg.norm(starts, axis=1, keepdims=True)
+    found = jax.jit(jax.vmap(lambda x, A: mj.minimize(eigenvalue, M.Sphere(4), x, A)))(starts, A)
+    assert bool(jnp.all(found.success))
+    np.testing.assert_allclose(found.fun, np.linalg.eigvalsh(A)[:, 0], rtol=1e-8)
+
+
 def test_wrong_arguments_are_named() -> None:
     with pytest.raises(ValueError, match="method='newton': choose one of 'lbfgs', 'bb', 'tr'"):
         mj.minimize(eigenvalue, M.Sphere(2), np.eye(2)[0], np.eye(2), method="newton")
