@@ -104,11 +104,12 @@ def iterate(
     >>> run.nit, run.state["x"].round(6).tolist()
     (6, [1.414214])
     """
-    return confirmed(step, state, measures, None, None, stop, observers, checkpoint, resume)
+    return confirmed(step, state, measures, None, None, None, stop, observers, checkpoint, resume)
 
 
 Confirm = Callable[[State, RunSoFar], Measures]
 Verify = Callable[[State, Measures], Measures]
+Leave = Callable[[State], "tuple[State, Measures] | None"]
 
 
 def confirmed(
@@ -117,6 +118,7 @@ def confirmed(
     measures: Measures | None,
     confirm: Confirm | None,
     verify: Verify | None,
+    leave: Leave | None,
     stop: Stop,
     observers: Sequence[Observer],
     checkpoint: Checkpoint | str | Path | None,
@@ -125,8 +127,10 @@ def confirmed(
 ) -> Run:
     """Run :func:`iterate`; before it ends as solved or stuck, `confirm` measures the iterate again.
 
-    Before it ends with success, `verify` measures whether the objective contradicts its gradient there. States of a
-    trusted step are in the grammar and never written to: they are validated and made read-only where others see them.
+    Before it ends with success, `verify` measures whether the objective contradicts its gradient there. Where it would
+    end because the objective decreases no further, and the curvature ahead is negative, `leave` may return one more
+    step. States of a trusted step are in the grammar and never written to: they are validated and made read-only where
+    others see them.
     """
     rule = stopping_rule(stop)
     store = Checkpoint(checkpoint) if isinstance(checkpoint, str | Path) else checkpoint
@@ -147,7 +151,7 @@ def confirmed(
             loop = _Loop.started(state if trusted else normalize(state, copy=True), measures, store, observers)
         if not is_small(loop.state):
             limit.close()
-        loop.confirm, loop.verify = confirm, verify
+        loop.confirm, loop.verify, loop.leave = confirm, verify, leave
         loop.trusted = trusted
         return loop.run(step, rule)
 
@@ -162,6 +166,7 @@ class _Loop:
         self.saved = time.perf_counter()
         self.confirm: Confirm | None = None
         self.verify: Verify | None = None
+        self.leave: Leave | None = None
         self.trusted = False
 
     @classmethod
@@ -248,6 +253,10 @@ class _Loop:
         new_state, measures = outcome
         if isinstance(measures, Steps):
             return self.advance_by(new_state, measures, stop)
+        return self.moved(new_state, measures, stop)
+
+    def moved(self, new_state: State, measures: Measures, stop: StoppingRule) -> Status | None:
+        """Take what one iteration has left."""
         if not _finite(measures):
             self.notify(Status.NON_FINITE)
             return Status.NON_FINITE
@@ -287,10 +296,13 @@ class _Loop:
     def checked(self, stop: StoppingRule) -> Status | None:
         """Ask the rule, tell the observers, and save the state where it is time to."""
         status = self.check(stop)
-        self.notify(status)
+        lower = None
+        if self.leave is not None and is_cornered(status, self.at[1].current):
+            lower = self.leave(self.at[0])
+        self.notify(status if lower is None else None)
         if self.store is not None and time.perf_counter() - self.saved >= self.store.every_seconds:
             self.save()
-        return status
+        return status if lower is None else self.moved(*lower, stop)
 
     def check(self, stop: StoppingRule) -> Status | None:
         given = self.at[1].current.status
@@ -402,6 +414,15 @@ def concluded(
             so_far = so_far.instead(verify(so_far.current))
         found = Status.NO_DECREASE if so_far.current.unclaimed_slope else found
     return found, so_far
+
+
+def is_cornered(status: Status | None, current: Measures) -> bool:
+    """Return whether a run would end as stalled at a point with negative curvature ahead.
+
+    Where a search fails the gradient may be wrong, and says nothing about curvature.
+    """
+    ahead = current.curvature_ahead
+    return status is Status.STALLED and ahead is not None and ahead < 0
 
 
 def needs_confirmation(status: Status | None, given: Status | None) -> bool:

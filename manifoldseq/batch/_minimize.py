@@ -132,7 +132,7 @@ def minimize_batch(
     else:
         run = WholeRuns(problems, algorithm, rule, GROUP if watching or store else n)
         start = functools.partial(run.start, points, n)
-    done = confirmed(run.step, start, None, None, None, clock, watching, store, resume, algorithm.trusted)
+    done = confirmed(run.step, start, None, None, None, None, clock, watching, store, resume, algorithm.trusted)
     result = _result(manifold, done)
     if raise_on_failure and not result.success.all():
         raise NotConverged(result)

@@ -34,9 +34,11 @@ class Ahead(NamedTuple):
     """What a measurement ahead has found."""
 
     curvature: Any
+    negative: Any
+    """Whether it is that of the direction."""
     pushed_inward: Any
     direction: Any
-    """Of the lowest curvature, where the point is stationary."""
+    """Of the lowest curvature."""
     products: Any
 
 
@@ -116,8 +118,8 @@ def look_ahead(cost: Callable[..., Any], geo: Geometry, at: At, look: Look, memo
         return w[0], jnp.max(jnp.abs(w)), 0.1 * bases[0][0] + V[:, 0] @ bases[0]
 
     def of_probes(_: Any) -> Any:
-        w, _, _ = spectrum(bases[0], all_images[0], min(PROBES, dim))
-        return w[0], jnp.max(jnp.abs(w)), jnp.zeros_like(at.g)
+        w, V, _ = spectrum(bases[0], all_images[0], min(PROBES, dim))
+        return w[0], jnp.max(jnp.abs(w)), 0.1 * bases[0][0] + V[:, 0] @ bases[0][: len(w)]
 
     lowest, largest, direction = jax.lax.cond(still, of_all, of_probes, None)
     negative = lowest < -100 * eps * largest
@@ -137,7 +139,7 @@ def look_ahead(cost: Callable[..., Any], geo: Geometry, at: At, look: Look, memo
     beyond, more = _beyond(geo, P, at, product, project, (basis, images, H, w, V), eps * largest, look, memory, told)
     along = jnp.where(bent, w[0], jnp.where(told, jnp.minimum(ahead, beyond), 0))
     curvature = jnp.where(still | negative, lowest, along)
-    return Ahead(curvature, geo.pushed_inward(P, at.e), direction, products + more)
+    return Ahead(curvature, negative, geo.pushed_inward(P, at.e), direction, products + more)
 
 
 def _beyond(
@@ -205,7 +207,8 @@ def leave_saddle(
     The distance is zero where there is none.
     """
     scale = geo.scale(P)
-    first = 0.1 * jnp.where(scale > 0, scale, 1)
+    seen = jnp.sqrt(0.002 * jnp.abs(f) / jnp.where(curvature < 0, -curvature, 1))
+    first = jnp.maximum(0.1 * jnp.where(scale > 0, scale, 1), seen)
 
     def point(k: Any) -> Any:
         t = first * 0.3 ** (k // 2).astype(f.dtype)

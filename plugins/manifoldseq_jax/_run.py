@@ -158,7 +158,8 @@ def whole(cost: Cost, geo: Geometry, method: Method, rules: Rules, x: Any, args:
         status = asked(rule, c, failed, inside)
         status = jnp.where((status == RUNNING) & failed, NO_DECREASE, status)
         still = stationary(c["gn"], c["en"])
-        saddle = still & inside & (found.curvature < 0) & (status == RUNNING)
+        # a path of special symmetry decreases no further at a saddle, without meeting a stationary point
+        saddle = inside & found.negative & ((still & (status == RUNNING)) | (status == STALLED))
         status = jnp.where(
             (status == RUNNING) & still & ~saddle, jnp.where(inside, ROUNDING_LEVEL, NO_DECREASE), status
         )
@@ -173,7 +174,8 @@ def whole(cost: Cost, geo: Geometry, method: Method, rules: Rules, x: Any, args:
         new = started(geo, method, at, t / jnp.where(at.gn > 0, at.gn, 1), c["reference"], 0)
         new["window"] = pushed(c["window"], at.f, found.curvature)
         new |= {"nit": c["nit"] + 1, "nfev": c["nfev"] + 2, "nhev": c["nhev"], "length": t.astype(at.f.dtype)}
-        stuck = {**c, "status": jnp.full((), NO_DECREASE, jnp.int32)}
+        status = jnp.where(c["status"] == RUNNING, NO_DECREASE, c["status"])
+        stuck = {**c, "status": status}
         return where(t > 0, alike(new, stuck), stuck)
 
     def asserted(c: Carry) -> Any:

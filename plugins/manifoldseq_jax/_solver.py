@@ -339,12 +339,16 @@ class Compiled(Solver):
     def _leave(self, problem: ms.Problem, state: State) -> tuple[State, ms.Measures]:
         """Leave a saddle as the other solvers do."""
 
-        def again(new: Any) -> State:
-            earlier = state["earlier"] + int(state["numbers"][1]) + 1
-            return {**self.init(problem, new.x)[0], "earlier": earlier}
-
         at = ms.solvers.evaluate(problem, state["x"])
-        return leave_saddle(problem, state, at, None, again)
+        return leave_saddle(problem, state, at, None, partial(self.start_at, problem, state))
+
+    def leave(self, problem: ms.Problem, state: State) -> tuple[State, ms.Measures] | None:
+        new, measures = self._leave(problem, state)
+        return None if new is state else (new, measures)
+
+    def start_at(self, problem: ms.Problem, state: State, at: Any) -> State:
+        earlier = state["earlier"] + int(state["numbers"][1]) + 1
+        return {**self.init(problem, at.x)[0], "earlier": earlier}
 
 
 def lbfgs(memory: int = 10, every: int | None = None) -> Compiled:
