@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from ._copies import with_parts
-from ._iterate import confirmed, is_small
+from ._iterate import Asks, confirmed, is_small
 from ._observers import Observer
 from ._problem import Problem
 from ._quoted import quoted
@@ -353,7 +353,17 @@ def _single(
 
     look, verify = (sure if stop.looks_ahead else None), (verified if solver.deterministic else None)
     try:
-        run = confirmed(step, start, None, look, verify, left, stop, observers, checkpoint, resume, solver.trusted)
+        run = confirmed(
+            step,
+            start,
+            None,
+            Asks(look, verify, left, solver.informed),
+            stop,
+            observers,
+            checkpoint,
+            resume,
+            solver.trusted,
+        )
     except Exception as error:
         if isinstance(until := getattr(error, "run", None), Run):
             final = _final(until, keep_best)

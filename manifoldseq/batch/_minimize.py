@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from .._iterate import confirmed
+from .._iterate import Asks, confirmed
 from .._minimize import chosen_rule, description, with_callback
 from .._observers import Observer
 from .._problem import Problem
@@ -132,7 +132,7 @@ def minimize_batch(
     else:
         run = WholeRuns(problems, algorithm, rule, GROUP if watching or store else n)
         start = functools.partial(run.start, points, n)
-    done = confirmed(run.step, start, None, None, None, None, clock, watching, store, resume, algorithm.trusted)
+    done = confirmed(run.step, start, None, Asks(), clock, watching, store, resume, algorithm.trusted)
     result = _result(manifold, done)
     if raise_on_failure and not result.success.all():
         raise NotConverged(result)

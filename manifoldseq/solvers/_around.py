@@ -69,6 +69,9 @@ class _Around(Solver):
         within = look._replace(decrease=look.decrease * unit)
         return divided(self.solver.confirm(multiplied(problem, unit), state, scaled, within), unit)
 
+    def informed(self, state: State, measures: Measures) -> State:
+        return self.solver.informed(state, measures)
+
     def leave(self, problem: Problem, state: State) -> tuple[State, Measures] | None:
         unit: float = state.get("unit", 1.0)
         lower = self.solver.leave(multiplied(problem, unit), state)

@@ -91,6 +91,10 @@ class Solver(ABC):
         """Return the product of tangent vectors with a positive approximate inverse Hessian, or None without one."""
         return None
 
+    def informed(self, state: State, measures: Measures) -> State:
+        """Return the state for a run that goes on after a confirmation with these measures: the same by default."""
+        return state
+
     def leave(self, problem: Problem, state: State) -> tuple[State, Measures] | None:
         """Return a step along negative curvature, or None where none decreases the objective.
 
