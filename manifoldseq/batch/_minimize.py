@@ -26,7 +26,7 @@ from ..hooks import get_solver
 from ..linalg import ROWS, freeze, leaves, tree_map
 from ..manifolds import Manifold
 from ..objectives._counted import Counter, batched_pair
-from ..solvers import LineSearch, Solver
+from ..solvers import LM, LineSearch, Solver
 from ..storage import Checkpoint
 from ._rows import Clock, Oracle, RowRun
 from ._whole_runs import GROUP, WholeRuns
@@ -159,9 +159,10 @@ def _solver(solver: str | Solver, options: Mapping[str, Any] | None, problems: S
                 )
         return algorithm
     if not isinstance(algorithm, LineSearch):
+        joint = ", or minimize one problem over Power(M, n) whose residuals depend on one point each"
         raise ValueError(
             f"solver={quoted(solver)} is not a descent and a search: choose 'bb', 'cg', 'gd', 'lbfgs' "
-            "or an ms.solvers.LineSearch of your own"
+            f"or an ms.solvers.LineSearch of your own{joint if isinstance(algorithm, LM) else ''}"
         )
     return algorithm
 

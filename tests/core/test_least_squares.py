@@ -454,3 +454,27 @@ def test_fixed_points_of_a_power_keep_their_bits(solver: str) -> None:
     with pytest.raises(ValueError, match="fixed must be numbers of the 4 points"):
         Power(Sphere(3), 4, fixed=[4])
     assert ms.testing.check_manifold(M).ok and M.dim == 12
+
+
+def test_independent_problems_agree_alone_in_a_batch_and_as_one() -> None:
+    rng, n, t = np.random.default_rng(0), 7, np.linspace(0, 1, 15)
+    truth = np.stack([rng.uniform(1, 2, n), rng.uniform(1, 3, n)], 1)
+    y = truth[:, :1] * np.exp(-truth[:, 1:] * t) + 0.01 * rng.standard_normal((n, 15))
+
+    def problem(rows: Any) -> ms.Problem:
+        data = y[rows]
+
+        def fit(x: np.ndarray) -> tuple[np.ndarray, list[np.ndarray]]:
+            e = np.exp(-x[:, 1:] * t)
+            return x[:, :1] * e - data, [np.stack([e, -t * x[:, :1] * e], -1)]
+
+        block = ms.residuals(value_and_jacobian=fit, on=[np.arange(len(data))])
+        return ms.Problem(Power(Euclidean(2), len(data)), ms.least_squares(block))
+
+    each = [problem([k]) for k in range(n)]
+    alone = np.concatenate([ms.minimize(one, np.ones((1, 2))).x for one in each])
+    batch = ms.minimize_batch(each, np.ones((n, 1, 2)))
+    joint = ms.minimize(problem(range(n)), np.ones((n, 2)))
+    assert batch.success.all() and joint.success and joint.solver == "lm"
+    for x in (batch.x[:, 0], joint.x):
+        np.testing.assert_allclose(x, alone, atol=1e-5)
