@@ -277,7 +277,7 @@ def _solver(problem: Problem, solver: str | Solver, options: Mapping[str, Any] |
         others = f"solvers that work without it: {', '.join(able)}" if able else "no registered solver works without it"
         raise ValueError(
             f"the solver {type(algorithm).__name__} needs {' and '.join(lacking)}, which the objective lacks: "
-            f"give it with ms.objective(…); {others}"
+            f"give it with {'ms.least_squares(…)' if 'residuals' in lacking else 'ms.objective(…)'}; {others}"
         )
     return algorithm
 
