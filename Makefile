@@ -77,7 +77,7 @@ $(EXTRAS): $(DEV)
 	@$(PIP) $(TORCH) && $(PIP) --editable '.[jax,dask]' $(LOCAL) --editable 'plugins/manifoldseq_hierarchical[faiss,datasets]' && touch $@
 
 $(PEERS): $(EXTRAS)
-	@$(PIP) geoopt gtsam && $(PIP) --no-deps clustpy && touch $@
+	@$(PIP) geoopt gtsam optax geojax==0.1.1 && $(PIP) --no-deps clustpy && touch $@
 
 $(LDSPEERS): $(DEV)
 	@$(PIP) nfoursid pykalman && touch $@

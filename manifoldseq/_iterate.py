@@ -10,7 +10,7 @@ import warnings
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, cast
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 
@@ -104,29 +104,37 @@ def iterate(
     >>> run.nit, run.state["x"].round(6).tolist()
     (6, [1.414214])
     """
-    return confirmed(step, state, measures, None, None, stop, observers, checkpoint, resume)
+    return confirmed(step, state, measures, Asks(), stop, observers, checkpoint, resume)
 
 
-Confirm = Callable[[State, RunSoFar], Measures]
-Verify = Callable[[State, Measures], Measures]
+class Asks(NamedTuple):
+    """What the loop asks of a solver between its steps."""
+
+    confirm: Callable[[State, RunSoFar], Measures] | None = None
+    """Before a run ends as solved or stuck: the measures of the iterate with what lies ahead."""
+    verify: Callable[[State, Measures], Measures] | None = None
+    """Before it ends with success: whether the objective contradicts its gradient there."""
+    leave: Callable[[State], tuple[State, Measures] | None] | None = None
+    """Where it would end as stalled, and the curvature ahead is negative: one more step."""
+    informed: Callable[[State, Measures], State] | None = None
+    """Where it goes on after a confirmation: the state that knows of it."""
 
 
 def confirmed(
     step: Step,
     state: State | Callable[[], tuple[State, Measures]],
     measures: Measures | None,
-    confirm: Confirm | None,
-    verify: Verify | None,
+    asks: Asks,
     stop: Stop,
     observers: Sequence[Observer],
     checkpoint: Checkpoint | str | Path | None,
     resume: bool,
     trusted: bool = False,
 ) -> Run:
-    """Run :func:`iterate`; before it ends as solved or stuck, `confirm` measures the iterate again.
+    """Run :func:`iterate` with a solver of which more can be asked than a step.
 
-    Before it ends with success, `verify` measures whether the objective contradicts its gradient there. States of a
-    trusted step are in the grammar and never written to: they are validated and made read-only where others see them.
+    States of a trusted step are in the grammar and never written to: they are validated and made read-only where others
+    see them.
     """
     rule = stopping_rule(stop)
     store = Checkpoint(checkpoint) if isinstance(checkpoint, str | Path) else checkpoint
@@ -147,7 +155,7 @@ def confirmed(
             loop = _Loop.started(state if trusted else normalize(state, copy=True), measures, store, observers)
         if not is_small(loop.state):
             limit.close()
-        loop.confirm, loop.verify = confirm, verify
+        loop.asks = asks
         loop.trusted = trusted
         return loop.run(step, rule)
 
@@ -160,8 +168,7 @@ class _Loop:
         self.observers = list(observers)
         self.began = time.perf_counter() - so_far.time
         self.saved = time.perf_counter()
-        self.confirm: Confirm | None = None
-        self.verify: Verify | None = None
+        self.asks = Asks()
         self.trusted = False
 
     @classmethod
@@ -248,6 +255,10 @@ class _Loop:
         new_state, measures = outcome
         if isinstance(measures, Steps):
             return self.advance_by(new_state, measures, stop)
+        return self.moved(new_state, measures, stop)
+
+    def moved(self, new_state: State, measures: Measures, stop: StoppingRule) -> Status | None:
+        """Take what one iteration has left."""
         if not _finite(measures):
             self.notify(Status.NON_FINITE)
             return Status.NON_FINITE
@@ -287,10 +298,13 @@ class _Loop:
     def checked(self, stop: StoppingRule) -> Status | None:
         """Ask the rule, tell the observers, and save the state where it is time to."""
         status = self.check(stop)
-        self.notify(status)
+        lower = None
+        if self.asks.leave is not None and is_cornered(status, self.at[1].current):
+            lower = self.asks.leave(self.at[0])
+        self.notify(status if lower is None else None)
         if self.store is not None and time.perf_counter() - self.saved >= self.store.every_seconds:
             self.save()
-        return status
+        return status if lower is None else self.moved(*lower, stop)
 
     def check(self, stop: StoppingRule) -> Status | None:
         given = self.at[1].current.status
@@ -298,7 +312,7 @@ class _Loop:
             return given
         status = stop.check(self.at[1]) or given
         if status is not None:
-            state, confirm, verify = self.at[0], self.confirm, self.verify
+            state, (confirm, verify, _, informed) = self.at[0], self.asks
             status, so_far = concluded(
                 stop,
                 self.at[1],
@@ -307,7 +321,7 @@ class _Loop:
                 None if verify is None else lambda now: verify(state, now),
             )
             if so_far is not self.at[1]:
-                self.at = (state, so_far)
+                self.at = (state if informed is None else informed(state, so_far.current), so_far)
                 self.columns["nfev"][-1] = so_far.evaluations.nfev
         return status
 
@@ -402,6 +416,15 @@ def concluded(
             so_far = so_far.instead(verify(so_far.current))
         found = Status.NO_DECREASE if so_far.current.unclaimed_slope else found
     return found, so_far
+
+
+def is_cornered(status: Status | None, current: Measures) -> bool:
+    """Return whether a run would end as stalled at a point with negative curvature ahead.
+
+    Where a search fails the gradient may be wrong, and says nothing about curvature.
+    """
+    ahead = current.curvature_ahead
+    return status is Status.STALLED and ahead is not None and ahead < 0
 
 
 def needs_confirmation(status: Status | None, given: Status | None) -> bool:

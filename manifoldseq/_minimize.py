@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from ._copies import with_parts
-from ._iterate import confirmed, is_small
+from ._iterate import Asks, confirmed, is_small
 from ._observers import Observer
 from ._problem import Problem
 from ._quoted import quoted
@@ -277,7 +277,7 @@ def _solver(problem: Problem, solver: str | Solver, options: Mapping[str, Any] |
         others = f"solvers that work without it: {', '.join(able)}" if able else "no registered solver works without it"
         raise ValueError(
             f"the solver {type(algorithm).__name__} needs {' and '.join(lacking)}, which the objective lacks: "
-            f"give it with ms.objective(…); {others}"
+            f"give it with {'ms.least_squares(…)' if 'residuals' in lacking else 'ms.objective(…)'}; {others}"
         )
     return algorithm
 
@@ -321,6 +321,9 @@ def _single(
         new, measures = solver.step(counted, state)
         if isinstance(measures, Steps):  # the solver keeps the best point
             return new, dataclasses.replace(measures, evaluations=measures.evaluations.plus(counter.take()))
+        return kept(state, new, measures)
+
+    def kept(state: Any, new: Any, measures: Measures) -> tuple[Any, Measures]:
         measures.evaluations = spent(measures)
         if keep_best:  # "best" is None while the iterate itself is
             best, seen = state["best"], state["seen"]
@@ -344,9 +347,23 @@ def _single(
         slope = solver.unclaimed_slope(counted, state, now)
         return dataclasses.replace(now, unclaimed_slope=slope, evaluations=counter.take())
 
+    def left(state: Any) -> tuple[Any, Measures] | None:
+        lower = solver.leave(counted, state)
+        return lower and kept(state, *lower)
+
     look, verify = (sure if stop.looks_ahead else None), (verified if solver.deterministic else None)
     try:
-        run = confirmed(step, start, None, look, verify, stop, observers, checkpoint, resume, solver.trusted)
+        run = confirmed(
+            step,
+            start,
+            None,
+            Asks(look, verify, left, solver.informed),
+            stop,
+            observers,
+            checkpoint,
+            resume,
+            solver.trusted,
+        )
     except Exception as error:
         if isinstance(until := getattr(error, "run", None), Run):
             final = _final(until, keep_best)

@@ -168,7 +168,8 @@ class System:
                     H = weighted[a].mT @ local[b]
                 H = H if keep is None else H[keep]
                 entries.append(H.ravel() if lower is None else H[lower])
-        data = np.bincount(s.where, np.concatenate(entries), s.entries)
+        # the sum of nothing has whole numbers
+        data = np.bincount(s.where, np.concatenate(entries), s.entries).astype(float, copy=False)
         # ‖J‖‖r‖ bounds the terms of the gradient, whose rounding errors are a share of it
         bound = float(np.sqrt(np.sum(data[s.diagonal]) * size))
         return Linearized(total, g[:-1], data, bases, bound)

@@ -34,11 +34,16 @@ def test_makefile_has_every_target() -> None:
     assert not missing
 
 
-def test_benchmarks_that_use_geoopt_install_it() -> None:
+@pytest.mark.parametrize(
+    ("peer", "folder"), [("geoopt", "hope"), ("gtsam", "engine"), ("geojax", "engine"), ("optax", "engine")]
+)
+def test_benchmarks_that_use_a_peer_install_it(peer: str, folder: str) -> None:
     """Sections without their peers are skipped, together with their targets."""
     files = (ROOT / "benchmarks").glob("*/*.py")
-    folders = {file.parent.name for file in files if 'find_spec("geoopt")' in file.read_text(encoding="utf-8")}
-    assert "hope" in folders
+    asks = re.compile(rf'(find_spec\(|_missing\(session, )"{peer}"')
+    folders = {file.parent.name for file in files if asks.search(file.read_text(encoding="utf-8"))}
+    assert folder in folders
+    assert re.search(rf"\(PEERS\): .*\n.* {peer}\b", MAKEFILE)
     assert not [name for name in folders if not re.search(rf"^bench-{name}: \$\(PEERS\)$", MAKEFILE, re.MULTILINE)]
 
 

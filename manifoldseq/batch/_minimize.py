@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from .._iterate import confirmed
+from .._iterate import Asks, confirmed
 from .._minimize import chosen_rule, description, with_callback
 from .._observers import Observer
 from .._problem import Problem
@@ -26,7 +26,7 @@ from ..hooks import get_solver
 from ..linalg import ROWS, freeze, leaves, tree_map
 from ..manifolds import Manifold
 from ..objectives._counted import Counter, batched_pair
-from ..solvers import LineSearch, Solver
+from ..solvers import LM, LineSearch, Solver
 from ..storage import Checkpoint
 from ._rows import Clock, Oracle, RowRun
 from ._whole_runs import GROUP, WholeRuns
@@ -132,7 +132,7 @@ def minimize_batch(
     else:
         run = WholeRuns(problems, algorithm, rule, GROUP if watching or store else n)
         start = functools.partial(run.start, points, n)
-    done = confirmed(run.step, start, None, None, None, clock, watching, store, resume, algorithm.trusted)
+    done = confirmed(run.step, start, None, Asks(), clock, watching, store, resume, algorithm.trusted)
     result = _result(manifold, done)
     if raise_on_failure and not result.success.all():
         raise NotConverged(result)
@@ -159,9 +159,10 @@ def _solver(solver: str | Solver, options: Mapping[str, Any] | None, problems: S
                 )
         return algorithm
     if not isinstance(algorithm, LineSearch):
+        joint = ", or minimize one problem over Power(M, n) whose residuals depend on one point each"
         raise ValueError(
             f"solver={quoted(solver)} is not a descent and a search: choose 'bb', 'cg', 'gd', 'lbfgs' "
-            "or an ms.solvers.LineSearch of your own"
+            f"or an ms.solvers.LineSearch of your own{joint if isinstance(algorithm, LM) else ''}"
         )
     return algorithm
 

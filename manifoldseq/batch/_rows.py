@@ -9,7 +9,7 @@ from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
-from .._iterate import concluded, needs_confirmation
+from .._iterate import concluded, is_cornered, needs_confirmation
 from .._problem import Problem
 from .._result import Evaluations, Measures, Point, Status
 from .._stopping import ASSERTED, LAST, Look, RunSoFar, StoppingRule, look_ahead
@@ -278,6 +278,10 @@ class RowRun:
         n, waiting = state["rows"]["which"].size, state["waiting"]["which"].size
         if waiting >= min(MANY, n) and waiting > FEW:
             part, found = self.judged(counted(), state["waiting"], trials)
+            ends = enumerate(found)
+            cornered = [k for k, end in ends if is_cornered(end, _measures(part["recent"][k, -1:])[0])]
+            state = self.parted({**state, "waiting": part}, trials, np.array(cornered, int), "waiting")
+            part, found = state["waiting"], [end for k, end in enumerate(found) if k not in cornered]
             state = self.without({**state, "waiting": part}, "waiting", found)
             none = ROWS.take(np.zeros(0, int), state["waiting"])
             state = {**state, "rows": self.joined(state["rows"], state["waiting"]), "waiting": none}
@@ -288,8 +292,9 @@ class RowRun:
         if some.size > FEW:
             some = np.union1d(np.flatnonzero(stationary(Iterate.of(rows["solver"]))), self.astray(rows))
         state = self.parted(state, trials, some)
-        alone = [self.asked_alone(counted(), one, trials) for one in state["alone"]]
-        state = {**counted(), "alone": tuple([one for one, end in alone if end is None])}
+        nit = state["nit"].copy()
+        alone = [self.left(*self.asked_alone(counted(), one, trials), trials, nit) for one in state["alone"]]
+        state = {**counted(), "nit": nit, "alone": tuple([one for one, end in alone if end is None])}
         if len(state["alone"]) < len(alone):
             status = state["status"].copy()
             for one, end in alone:
@@ -324,6 +329,19 @@ class RowRun:
         status, so_far = concluded(self.rule, so_far, status, confirm if self.rule.looks_ahead else None, verify)
         recent = np.concatenate([one["recent"][:-1], _Now.of(so_far.current)[None]])
         return {**one, "recent": recent}, status
+
+    def left(
+        self, one: State, status: Status | None, trials: np.ndarray, nit: np.ndarray
+    ) -> tuple[State, Status | None]:
+        """Return a problem that goes on alone one step beyond a saddle, or as it is where it is not at one."""
+        if not is_cornered(status, _measures(one["recent"][-1:])[0]):
+            return one, status
+        lower = self.single.leave(self.problem_of(one["which"], trials), one["solver"])
+        if lower is None:
+            return one, status
+        nit[one["which"]] += 1
+        recent = np.concatenate([one["recent"][1 - LAST :], _Now.of(lower[1])[None]])
+        return {**one, "solver": lower[0], "recent": recent, "status": None}, None
 
     def judged(self, state: State, part: State, trials: np.ndarray) -> tuple[State, list[Status | None]]:
         """Return a part after its rows have been measured again, and why they end, or None."""

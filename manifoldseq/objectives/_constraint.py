@@ -166,7 +166,9 @@ def real_array(where: str, value: Any) -> np.ndarray:
     array = np.asarray(value) if not isinstance(value, tuple | list | dict | str | type(None)) else None
     if array is None or array.dtype.kind not in "fiu":
         size = f" of {len(value)} entries" if isinstance(value, tuple | list) else ""
-        advice = ", such as numpy.stack of them" if size else ""
+        advice = ", such as autograd.numpy.stack of them" if size else ""
+        if array is not None and array.dtype == object and not isinstance(array.flat[0] if array.size else None, str):
+            size, advice = " of objects", ": autograd differentiates autograd.numpy.stack, but not numpy.stack"
         raise TypeError(
             f"{where} of the problem returned {type(value).__name__}{size or f' {value!r}'}: a real number or an array "
             f"of real numbers is needed{advice}"

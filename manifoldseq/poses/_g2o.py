@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -72,7 +73,14 @@ class PoseGraph:
 
     def residuals(self, loss: Loss | str | None = None) -> Residuals:
         """Return the residuals of the measurements in units of their standard deviations, with a robust loss."""
-        roots = np.linalg.cholesky(self.information).mT
+        try:
+            roots = np.linalg.cholesky(self.information).mT
+        except np.linalg.LinAlgError:
+            k = int(np.argmin(np.linalg.eigvalsh(self.information)[:, 0]))
+            raise ValueError(
+                f"the information matrix of the measurement from pose {self.ids[self.i[k]]} to pose "
+                f"{self.ids[self.j[k]]} is not positive definite"
+            ) from None
         return between(self.rotations, self.translations, (self.i, self.j), loss=loss, weights=roots)
 
     def problem(self, loss: Loss | str | None = None) -> Problem:
@@ -106,20 +114,28 @@ def read_g2o(path: str | Path) -> PoseGraph:
     Raises
     ------
     ValueError
-        For other lines, lines of another length, poses of both dimensions, or edges of unknown poses.
+        For other lines, lines of another length, poses of both dimensions, poses that are given twice, edges of unknown
+        poses, numbers that are not finite, or quaternions of length zero.
     """
-    vertices: list[list[str]] = []
-    edges: list[list[str]] = []
+    vertices: list[list[float]] = []
+    edges: list[list[float]] = []
     fixed: list[int] = []
+    position: dict[int, int] = {}
     d = 0
-    with open(path, encoding="utf-8") as file:
+    with open(path, encoding="utf-8", errors="replace") as file:
         for number, line in enumerate(file, 1):
             words = line.split()
             if not words or words[0].startswith("#"):
                 continue
             tag = words[0]
+            try:
+                numbers = [float(word) for word in words[1:]] if tag in (*_VERTICES, *_EDGES, "FIX") else []
+            except ValueError as error:
+                raise ValueError(f"{path}: line {number}: {error}") from error
+            if not all(map(math.isfinite, numbers)):
+                raise ValueError(f"{path}: line {number} ({tag}) has a number that is not finite")
             if tag == "FIX":
-                fixed += [int(word) for word in words[1:]]
+                fixed += map(int, numbers)
                 continue
             if tag not in _VERTICES and tag not in _EDGES:
                 known = ", ".join([*_VERTICES, *_EDGES, "FIX"])
@@ -132,16 +148,19 @@ def read_g2o(path: str | Path) -> PoseGraph:
                     f"{path}: line {number} has a pose of SE({dimension}), the lines before are of SE({d})"
                 )
             d = dimension
-            (vertices if tag in _VERTICES else edges).append(words[1:])
+            if d == 3 and not any(numbers[4:8] if tag in _VERTICES else numbers[5:9]):
+                raise ValueError(f"{path}: line {number} ({tag}) has a quaternion of length zero")
+            if tag in _EDGES:
+                edges.append(numbers)
+                continue
+            if position.setdefault(int(numbers[0]), len(vertices)) < len(vertices):
+                raise ValueError(f"{path}: line {number} gives pose {int(numbers[0])} again")
+            vertices.append(numbers)
     if not vertices:
         raise ValueError(f"{path} has no vertices")
-    try:
-        V = np.array(vertices, float)
-        E = np.array(edges, float) if edges else np.zeros((0, 30 if d == 3 else 11))
-    except ValueError as error:
-        raise ValueError(f"{path}: {error}") from error
+    V = np.array(vertices, float)
+    E = np.array(edges, float) if edges else np.zeros((0, 30 if d == 3 else 11))
     ids = V[:, 0].astype(int)
-    position = {k: n for n, k in enumerate(ids.tolist())}
     unknown = {*E[:, :2].astype(int).ravel().tolist(), *fixed} - position.keys()
     if unknown:
         raise ValueError(f"{path}: no vertex has the number {min(unknown)}")

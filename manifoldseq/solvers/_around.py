@@ -69,6 +69,14 @@ class _Around(Solver):
         within = look._replace(decrease=look.decrease * unit)
         return divided(self.solver.confirm(multiplied(problem, unit), state, scaled, within), unit)
 
+    def informed(self, state: State, measures: Measures) -> State:
+        return self.solver.informed(state, measures)
+
+    def leave(self, problem: Problem, state: State) -> tuple[State, Measures] | None:
+        unit: float = state.get("unit", 1.0)
+        lower = self.solver.leave(multiplied(problem, unit), state)
+        return lower and ({**lower[0], **({"unit": unit} if unit != 1.0 else {})}, divided(lower[1], unit))
+
     def unclaimed_slope(self, problem: Problem, state: State, now: Measures) -> float:
         unit: float = state.get("unit", 1.0)
         return self.solver.unclaimed_slope(multiplied(problem, unit), state, divided(now, 1 / unit)) / unit

@@ -14,7 +14,7 @@ from .._result import BatchResult, Measures, Point
 from .._stopping import Look, StoppingRule
 from ._claims import unclaimed_slope
 from ._iterates import Iterate, State, evaluate
-from ._saddle import confirm
+from ._saddle import below, confirm
 
 
 class Solver(ABC):
@@ -90,6 +90,29 @@ class Solver(ABC):
     def inverse_hessian(self, problem: Problem, state: State) -> Callable[[np.ndarray], np.ndarray] | None:
         """Return the product of tangent vectors with a positive approximate inverse Hessian, or None without one."""
         return None
+
+    def informed(self, state: State, measures: Measures) -> State:
+        """Return the state for a run that goes on after a confirmation with these measures: the same by default."""
+        return state
+
+    def leave(self, problem: Problem, state: State) -> tuple[State, Measures] | None:
+        """Return a step along negative curvature, or None where none decreases the objective.
+
+        The method is called instead of ending a run that decreases no further where the curvature ahead is negative: a
+        path of special symmetry leads into a saddle without meeting a point where :func:`stationary` holds. The default
+        is for states that hold an :class:`Iterate` with a gradient.
+        """
+        if self.constraints or not self.curvature or state.get("egrad") is None:
+            return None
+        curvature, lower = below(problem, Iterate.of(state), None)
+        if lower is None:
+            return None
+        new, t = lower
+        return self.start_at(problem, state, new), new.measures(problem.manifold, step_size=t, curvature=curvature)
+
+    def start_at(self, problem: Problem, state: State, at: Iterate) -> State:
+        """Return the state at an iterate below a saddle, where `state` is that of the saddle."""
+        return self.init(problem, at.x)[0]
 
     def unclaimed_slope(self, problem: Problem, state: State, now: Measures) -> float:
         """Return the slope of the objective at `state` minus the slope from the gradient, zero if they agree.

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import math
 from dataclasses import dataclass
+from functools import partial
 from typing import ClassVar
 
 import numpy as np
@@ -94,15 +95,15 @@ class LM(Solver):
             widened = graduated[0].first(max(largest)) if np.isfinite(largest).all() else 1.0
         return self._at(problem, point, self.damping, widened, None)
 
+    def start_at(self, problem: Problem, state: State, at: Iterate) -> State:
+        return self._at(problem, at.x, self.damping, 1.0, None)[0]
+
     def step(self, problem: Problem, state: State) -> tuple[State, Measures]:
         """Try the step of the state, with larger dampings until the objective decreases, and linearize there."""
         system, at = _system(problem), Iterate.of(state)
         widened: float = state["widened"]
         if widened == 1.0 and stationary(at):
-            return leave_saddle(
-                problem, state, at, self.retraction,
-                lambda new: self._at(problem, new.x, self.damping, 1.0, None)[0],
-            )  # fmt: skip
+            return leave_saddle(problem, state, at, self.retraction, partial(self.start_at, problem, state))
         bases = system.structure.bases(at.x)
         fun, g, data, delta = state["surrogate"], state["g"], state["data"], state["delta"]
         lam, growth = state["lam"], 2.0

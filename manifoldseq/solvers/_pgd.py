@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, ClassVar
 
 import numpy as np
@@ -91,13 +92,15 @@ class PGD(Solver):
         at = evaluate(problem, point)
         return at.state(scale=1.0, count=0, rate=None), at.measures(problem.manifold)
 
+    def start_at(self, problem: Problem, state: State, at: Iterate) -> State:
+        return at.state(scale=1.0, count=state["count"] + 1, rate=None)
+
     def step(self, problem: Problem, state: State) -> tuple[State, Measures]:
         """Move every factor along its descent curve."""
         at = Iterate.of(state)
         curve = problem.manifold.descent_curve(at.x, at.egrad)
         if stationary(at):
-            count = state["count"] + 1
-            return leave_saddle(problem, state, at, None, lambda new: new.state(scale=1.0, count=count, rate=None))
+            return leave_saddle(problem, state, at, None, partial(self.start_at, problem, state))
         start, egrad = flatten(at.x), flatten(at.egrad)
         halvings = 0 if self.halve_every is None else state["count"] // self.halve_every
         scale: float = state["scale"]

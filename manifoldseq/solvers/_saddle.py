@@ -79,13 +79,12 @@ def leave_saddle(
     (True, True)
     """
     manifold = problem.manifold
-    curvature, direction, negative = lowest_curvature(problem, at, retraction, _at_end(problem))
-    lower = _descend(problem, at, direction, curvature, retraction) if negative else None
+    curvature, lower = below(problem, at, retraction)
     if lower is not None:
         new, t = lower
         return begin(new), new.measures(manifold, step_size=t, curvature=curvature)
     measures = at.at_boundary(manifold, at.measures(manifold, curvature=curvature))
-    measures.status = Status.ROUNDING_LEVEL if not negative and inside(measures) else Status.NO_DECREASE
+    measures.status = Status.ROUNDING_LEVEL if curvature >= 0 and inside(measures) else Status.NO_DECREASE
     return state, measures
 
 
@@ -93,6 +92,12 @@ def _at_end(problem: Problem) -> int:
     """Return how many Lanczos steps are made where the run ends in any case: of small problems in the whole space."""
     dim = problem.manifold.dim
     return dim if dim <= MOST_PRODUCTS else PRODUCTS
+
+
+def below(problem: Problem, at: Iterate, retraction: Retraction) -> tuple[float, tuple[Iterate, float] | None]:
+    """Return the lowest curvature, and where it is negative a lower point in its direction with the distance."""
+    curvature, direction, negative = lowest_curvature(problem, at, retraction, _at_end(problem))
+    return curvature, _descend(problem, at, direction, curvature, retraction) if negative else None
 
 
 def lowest_curvature(
@@ -385,7 +390,8 @@ def _descend(
 ) -> tuple[Iterate, float] | None:
     """Return a point along ± the direction with a tenth of the decrease that the curvature promises, and the length."""
     tree = unflattener(at.x)
-    t = 0.1 * (float(problem.manifold.scale(at.x)) or 1.0)
+    # a point near zero has no scale: a step that promises a thousandth of the value is seen
+    t = max(0.1 * (float(problem.manifold.scale(at.x)) or 1.0), (0.002 * abs(at.fun) / -curvature) ** 0.5)
     for _ in range(15):
         for sign in (t, -t):
             new = try_point(

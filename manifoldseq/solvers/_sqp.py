@@ -204,7 +204,7 @@ class SQP(Solver):
         if state["violation"] > FEASIBLE or state["complementarity"] > FEASIBLE or state["residual"]:
             return False
         ahead, way = 0.5 * state["bent"], _length(state["d"])
-        return ahead <= 1e-10 * abs(state["fun"]) or way <= 1e-7 * float(problem.manifold.scale(state["x"]))
+        return ahead <= 1e-10 * abs(state["fun"]) or way <= 1e-7 * state["scale"]
 
     def _solved(
         self, problem: Problem, penalized: Penalized, there: _Local, H: np.ndarray, run: State
@@ -256,6 +256,7 @@ class SQP(Solver):
             "complementarity": complementarity,
             "distance": distance,
             "terms": terms,
+            "scale": there.scale,
             "relaxed": relaxed if found is not None else MOST_RELAXED + 1,
             "steps": run["steps"],
             "fresh": run.get("fresh", False),
@@ -294,9 +295,8 @@ class SQP(Solver):
         slope = float(state["g"] @ d) + nu * (state["residual"] - before)
         merit = state["fun"] + nu * before
         slack = 50 * EPS[dtype_of(x)] * (abs(state["fun"]) + nu * _length(c))
-        most = FARTHEST * max(1.0, float(problem.manifold.scale(x))) / length
+        most = FARTHEST * max(1.0, state["scale"]) / length
         t = min(1.0, most, float(problem.manifold.longest(x, _vector(x, state["B"])(d))))
-
         for trial in range(TRIALS):
             y, value, there = self._tried(problem, penalized, state, t * d)
             if value <= merit + ACCEPT * t * slope + slack:
@@ -359,7 +359,7 @@ class SQP(Solver):
         if not reduced.ways:
             return None
         held, merit = state["active"], state["fun"] + state["nu"] * state["distance"]
-        t = 0.1 * (float(problem.manifold.scale(state["x"])) or 1.0)
+        t = 0.1 * (state["scale"] or 1.0)
         for _ in range(12):
             for bent, v in reduced.ways:
                 step = t * v
@@ -438,7 +438,7 @@ class _Local:
         local.problem, local.penalized, local.x = problem, penalized, state["x"]
         local.at = penalized.parts(state["x"])
         local.B, local.g, local.J = state["B"], state["g"], state["J"]
-        local.scale = float(problem.manifold.scale(state["x"]))
+        local.scale = state["scale"]
         return local
 
     def coordinates(self) -> np.ndarray:

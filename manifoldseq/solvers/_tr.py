@@ -27,11 +27,6 @@ from ._precondition import (
 )
 from ._saddle import leave_saddle, stationary
 
-
-def _state_at(state: State, at: Iterate) -> State:
-    return {**state, **at._asdict(), "reference": None}
-
-
 ACCEPT = 0.1
 SHRINKINGS = 40
 
@@ -138,13 +133,16 @@ class TR(Solver):
                 state["radius"] = square**0.5 * (1.0 if self.radius is None else state["radius"] / length)
         return state, at.measures(problem.manifold)
 
+    def start_at(self, problem: Problem, state: State, at: Iterate) -> State:
+        return {**state, **at._asdict(), "reference": None}
+
     def step(self, problem: Problem, state: State) -> tuple[State, Measures]:
         """Minimize the model in the ball; shorten the step until the objective decreases."""
         manifold = problem.manifold
         at = Iterate(*(state[name] for name in Iterate._fields))
         dot, tree = inner_product(problem, at.x), unflattener(at.x)
         if stationary(at):
-            return leave_saddle(problem, state, at, self.retraction, partial(_state_at, state))
+            return leave_saddle(problem, state, at, self.retraction, partial(self.start_at, problem, state))
         product, error = hessian_product(problem, at, self.hessian, self.retraction)
         P = self._preconditioner(problem, at, state)
         path = _Path(at.grad, product, P, dot, self._most(manifold))

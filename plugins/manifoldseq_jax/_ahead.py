@@ -34,9 +34,11 @@ class Ahead(NamedTuple):
     """What a measurement ahead has found."""
 
     curvature: Any
+    negative: Any
+    """Whether it is that of the direction."""
     pushed_inward: Any
     direction: Any
-    """Of the lowest curvature, where the point is stationary."""
+    """Of the lowest curvature."""
     products: Any
 
 
@@ -58,23 +60,29 @@ def stationary(gn: Any, en: Any) -> Any:
     return (gn <= 100 * float(EPS[np.dtype(gn.dtype)]) * en) & jnp.isfinite(en)
 
 
-def look_ahead(cost: Callable[..., Any], geo: Geometry, at: At, look: Look, memory: Any, args: Any) -> Ahead:
-    """Return the curvature ahead: the lowest one if negative, else that along what is left of the gradient."""
+def look_ahead(
+    cost: Callable[..., Any], geo: Geometry, at: At, look: Look, memory: Any, args: Any, still: bool | None = None
+) -> Ahead:
+    """Return the curvature ahead: the lowest one if negative, else that along what is left of the gradient.
+
+    `still` says whether the point is stationary, if that is known: less is compiled then.
+    """
     P = at.P
     dtype, dim = at.f.dtype, geo.dim
     eps, tiny = float(EPS[np.dtype(dtype)]), float(jnp.finfo(dtype).tiny)
     free = geo.flat(geo.free(P, at.e)) if geo.bounded else None
     product = hessian(cost, geo, P, args, free)
-    still = stationary(at.gn, at.en)
+    rests = stationary(at.gn, at.en) if still is None else jnp.asarray(still)
 
     def project(v: Any) -> Any:
         v = geo.flat(geo.project(P, geo.tree(v)))
         return v if free is None else jnp.where(free, v, 0)
 
     # two Krylov spaces, of a random vector and of the gradient, in one loop, so that one product is compiled
-    most = min(PRODUCTS, dim)
+    probes = min(PROBES, dim)
+    most = probes if still is False else min(PRODUCTS, dim)
     random = project(geo.flat(jax.tree.map(jnp.asarray, normals(geo.shape, str(dtype)))))
-    steps = jnp.where(still, jnp.array([most, 0]), jnp.array([min(PROBES, dim), min(2, dim)]))
+    steps = jnp.where(rests, jnp.array([most, 0]), jnp.array([probes, min(2, dim)]))
 
     def krylov(given: Any) -> Any:
         v, n = given
@@ -92,7 +100,10 @@ def look_ahead(cost: Callable[..., Any], geo: Geometry, at: At, look: Look, memo
             live &= jnp.isfinite(size)
             b, image = jnp.where(live, b, 0), jnp.where(live, image, 0)
             v = image / jnp.where(size > 0, size, 1)
-            return k + 1, v, basis.at[k].set(b), images.at[k].set(image), live
+            basis, images = (
+                jax.lax.dynamic_update_slice_in_dim(A, row[None], k, 0) for A, row in ((basis, b), (images, image))
+            )
+            return k + 1, v, basis, images, live
 
         length = norm(v)
         zero = jnp.zeros((most, v.size), dtype)
@@ -111,19 +122,21 @@ def look_ahead(cost: Callable[..., Any], geo: Geometry, at: At, look: Look, memo
         H = H + jnp.diag(jnp.where(missing, jnp.max(jnp.abs(H)), 0))
         return *jnp.linalg.eigh(H), H
 
-    def of_all(_: Any) -> Any:
-        w, V, _ = spectrum(bases[0], all_images[0], most)
-        return w[0], jnp.max(jnp.abs(w)), 0.1 * bases[0][0] + V[:, 0] @ bases[0]
+    def of_first(n: int) -> Any:
+        w, V, _ = spectrum(bases[0], all_images[0], n)
+        return w[0], jnp.max(jnp.abs(w)), 0.1 * bases[0][0] + V[:, 0] @ bases[0][:n]
 
-    def of_probes(_: Any) -> Any:
-        w, _, _ = spectrum(bases[0], all_images[0], min(PROBES, dim))
-        return w[0], jnp.max(jnp.abs(w)), jnp.zeros_like(at.g)
-
-    lowest, largest, direction = jax.lax.cond(still, of_all, of_probes, None)
+    if still is None:
+        lowest, largest, direction = jax.lax.cond(rests, lambda: of_first(most), lambda: of_first(probes))
+    else:
+        lowest, largest, direction = of_first(most)
     negative = lowest < -100 * eps * largest
     lowest = jnp.where(negative, lowest, jnp.maximum(lowest, 0))
     length = norm(direction)
     direction = direction / jnp.where(length > 0, length, 1)
+    inward = geo.pushed_inward(P, at.e)
+    if still:
+        return Ahead(lowest, negative, inward, direction, products)
 
     # along the gradient: ‖H⁻¹ g‖ = ‖g‖ ‖V₁/w‖ in the plane of g and H g
     basis, images = bases[1][: min(2, dim)], all_images[1][: min(2, dim)]
@@ -133,11 +146,11 @@ def look_ahead(cost: Callable[..., Any], geo: Geometry, at: At, look: Look, memo
     top = jnp.maximum(jnp.max(way), tiny)
     ahead = 1 / (top * norm(way / top))
     bent = w[0] < -10 * eps * largest
-    told = ~bent & (largest > 0) & (10 * eps * largest < ahead) & jnp.isfinite(ahead) & ~negative & ~still
+    told = ~bent & (largest > 0) & (10 * eps * largest < ahead) & jnp.isfinite(ahead) & ~negative & ~rests
     beyond, more = _beyond(geo, P, at, product, project, (basis, images, H, w, V), eps * largest, look, memory, told)
     along = jnp.where(bent, w[0], jnp.where(told, jnp.minimum(ahead, beyond), 0))
-    curvature = jnp.where(still | negative, lowest, along)
-    return Ahead(curvature, geo.pushed_inward(P, at.e), direction, products + more)
+    curvature = jnp.where(rests | negative, lowest, along)
+    return Ahead(curvature, negative, inward, direction, products + more)
 
 
 def _beyond(
@@ -205,7 +218,8 @@ def leave_saddle(
     The distance is zero where there is none.
     """
     scale = geo.scale(P)
-    first = 0.1 * jnp.where(scale > 0, scale, 1)
+    seen = jnp.sqrt(0.002 * jnp.abs(f) / jnp.where(curvature < 0, -curvature, 1))
+    first = jnp.maximum(0.1 * jnp.where(scale > 0, scale, 1), seen)
 
     def point(k: Any) -> Any:
         t = first * 0.3 ** (k // 2).astype(f.dtype)

@@ -52,10 +52,10 @@ def evaluate(cost: Callable[..., Any], geo: Geometry, P: Any, args: Any) -> At:
 
 
 def hessian(cost: Callable[..., Any], geo: Geometry, P: Any, args: Any, free: Any = None) -> Callable[[Any], Any]:
-    """Return the product of flat coordinates with the Riemannian Hessian: forward over reverse through the model."""
+    """Return the product of tangent coordinates with the Riemannian Hessian: forward over reverse through the model."""
 
     def along(v: Any) -> Any:
-        return cost(geo.model(P, geo.project(P, geo.tree(v))), *args)
+        return cost(geo.model(P, geo.tree(v)), *args)
 
     def product(v: Any) -> Any:
         image = jax.jvp(jax.grad(along), (jnp.zeros_like(v),), (v,))[1]
@@ -68,10 +68,14 @@ def hessian(cost: Callable[..., Any], geo: Geometry, P: Any, args: Any, free: An
 def first_step(cost: Callable[..., Any], geo: Geometry, at: At, args: Any) -> Any:
     """Return the step along the negative gradient to the minimizer of the quadratic model.
 
-    As in the core six bits of it are kept, so that paths do not hang on rounding.
+    As in the core six bits of it are kept, so that paths do not hang on rounding. So a difference of slopes will do; it
+    takes a third of the time to compile that a product with the Hessian takes.
     """
     u = at.g / jnp.where(at.gn > 0, at.gn, 1)
-    curvature = dot(u, hessian(cost, geo, at.P, args)(u))
+    size = jnp.sqrt(sum(jnp.sum(leaf * leaf) for leaf in leaves(geo.lower(at.P))))
+    h = float(jnp.finfo(at.f.dtype).eps) ** 0.5 * jnp.maximum(1, size)
+    slope = jax.grad(lambda t: cost(geo.model(at.P, geo.tree(t * u)), *args))(h)
+    curvature = (slope - at.gn) / h
     length = geo.scale(at.P)
     length = jnp.where(length > 0, length, 1) / jnp.where(at.gn > 0, at.gn, 1)
     step = jnp.minimum(jnp.where(curvature > 0, 1 / curvature, length), 10 * length)

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple
 
+import jax
 import jax.numpy as jnp
 
 from manifoldseq.solvers import SUFFICIENT
@@ -171,7 +172,9 @@ class LBFGS(Method):
         # the pair takes row j of S and Y, in a ring
         j = c["count"] % m
         W = c["W"]
-        W = W.at[j].set(jnp.where(keep, s, W[j])).at[m + j].set(jnp.where(keep, y, W[m + j]))
+        for place, vector in ((j, s), (m + j, y)):
+            here = jnp.where(keep, vector, jax.lax.dynamic_slice_in_dim(W, place, 1))
+            W = jax.lax.dynamic_update_slice_in_dim(W, here, place, 0)
         gamma = jnp.where(keep, sy / jnp.where(yy > 0, yy, 1), c["gamma"])
         row = jnp.arange(m) == j
         (p, q), (r, yc) = jnp.split(W @ at["g"], 2), jnp.split(W @ y, 2)  # two vectors: faster than one matrix of two

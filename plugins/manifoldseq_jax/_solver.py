@@ -21,7 +21,7 @@ from ._geometry import geometry
 from ._hessian import dot, evaluate, norm
 from ._methods import BB, LBFGS, Method
 from ._rules import NO_DECREASE, STATUS, compiles, split, traced
-from ._run import Rules, advance, begin, found, template, whole
+from ._run import Rules, begin, found, recorded, template, whole
 from ._trust_region import TR
 
 MOST = 256
@@ -92,45 +92,51 @@ def _begin(static: Static, x: Any, args: Any, reference: Any) -> Any:
     return _answer(geo, begin(static.cost, geo, static.method, x, args, reference))
 
 
-@partial(jax.jit, static_argnums=(0, 1, 2))
+@partial(jax.jit, static_argnums=(0, 1))
 def _advance(
-    static: Static, rules: Rules, rows: int, x: Any, floats: Any, whole_numbers: Any, args: Any, n: Any
+    static: Static, rules: Rules, x: Any, floats: Any, whole_numbers: Any, ahead: Any, args: Any, n: Any
 ) -> Any:
     geo = geometry(static.manifold)
     c = _unpacked(template(geo, static.method, x), floats, whole_numbers)
     c["status"] = jnp.zeros((), jnp.int32)
+    window = c["window"]
+    c["window"] = window._replace(ahead=window.ahead.at[-1].set(ahead.astype(window.ahead.dtype)))
     rule = traced(rules, float(EPS[np.dtype(c["f"].dtype)]))
-    c, history = advance(static.cost, geo, static.method, rule, c, args, n, rows)
+    c, history = recorded(static.cost, geo, static.method, rule, c, args, n, MOST)
     return *_answer(geo, c), history, c["window"].curvature
 
 
-@partial(jax.jit, static_argnums=0)
-def _look(static: Static, x: Any, carry: Any, look: Any, args: Any) -> Any:
+@partial(jax.jit, static_argnums=(0, 1))
+def _look(static: Static, still: bool, x: Any, carry: Any, look: Any, args: Any) -> Any:
     """Return what lies ahead; only methods that precondition are given the carry, so that others share this."""
     geo, memory = geometry(static.manifold), None
     if carry is not None:
         memory = static.method.inverse(_unpacked(template(geo, static.method, x), *carry))
     at = evaluate(static.cost, geo, geo.lift(x), args)
-    ahead = _ahead.look_ahead(static.cost, geo, at, _ahead.Look(*look), memory, args)
-    return jnp.stack([ahead.curvature, ahead.pushed_inward, ahead.products.astype(ahead.curvature.dtype)])
+    ahead = _ahead.look_ahead(static.cost, geo, at, _ahead.Look(*look), memory, args, still)
+    numbers = (ahead.curvature, ahead.pushed_inward, ahead.products, _agreement(static.cost, geo, at, args))
+    return jnp.stack([number.astype(at.f.dtype) for number in numbers])
 
 
 @partial(jax.jit, static_argnums=0)
-def _agrees(static: Static, x: Any, floats: Any, whole_numbers: Any, args: Any) -> Any:
-    """Return whether two values show the slope along a random tangent vector that the gradient claims."""
+def _agrees(static: Static, x: Any, args: Any) -> Any:
     geo = geometry(static.manifold)
-    c = _unpacked(template(geo, static.method, x), floats, whole_numbers)
-    eps = float(EPS[np.dtype(c["f"].dtype)])
-    v = geo.flat(geo.project(c["P"], jax.tree.map(jnp.asarray, _ahead.normals(geo.shape, str(c["f"].dtype)))))
-    if "free" in c:
-        v = jnp.where(c["free"], v, 0)
+    return _agreement(static.cost, geo, evaluate(static.cost, geo, geo.lift(x), args), args)
+
+
+def _agreement(cost: Any, geo: Any, at: Any, args: Any) -> Any:
+    """Return whether two values show the slope along a random tangent vector that the gradient claims."""
+    P, f, eps = at.P, at.f, float(EPS[np.dtype(at.f.dtype)])
+    v = geo.flat(geo.project(P, jax.tree.map(jnp.asarray, _ahead.normals(geo.shape, str(f.dtype)))))
+    if geo.bounded:
+        v = jnp.where(geo.flat(geo.free(P, at.e)), v, 0)
     v = v / norm(v)
-    h = eps**0.3 * jnp.where(c["scale"] > 0, c["scale"], 1)
-    ends = jnp.stack([h, -h])
-    values = jax.lax.map(lambda t: static.cost(geo.model(c["P"], geo.tree(t * v)), *args), ends)
-    rounding = 200 * eps * jnp.maximum(jnp.abs(c["f"]), jnp.max(jnp.abs(values)))
-    differs = jnp.abs(values[0] - values[1] - 2 * h * dot(c["g"], v)) > rounding
-    return ~differs & (jnp.max(jnp.abs(values - c["f"])) > 5 * rounding)
+    scale = geo.scale(P)
+    h = eps**0.3 * jnp.where(scale > 0, scale, 1).astype(f.dtype)
+    values = jax.lax.map(lambda t: cost(geo.model(P, geo.tree(t * v)), *args), jnp.stack([h, -h]))
+    rounding = 200 * eps * jnp.maximum(jnp.abs(f), jnp.max(jnp.abs(values)))
+    differs = jnp.abs(values[0] - values[1] - 2 * h * dot(at.g, v)) > rounding
+    return ~differs & (jnp.max(jnp.abs(values - f)) > 5 * rounding)
 
 
 @partial(jax.jit, static_argnums=(0, 1, 3))
@@ -223,13 +229,12 @@ class Compiled(Solver):
         with jax.enable_x64(True):
             answer = _begin(static, point, args, self.reference)
         state, measures, _ = self._read(answer, 0)
-        return state, replace(measures, evaluations=ms.Evaluations(1, 1, 1))
+        return state, replace(measures, evaluations=ms.Evaluations(2, 2, 0))
 
     def step(self, problem: ms.Problem, state: State) -> tuple[State, ms.Measures | ms.Steps]:
         """Continue until the rule may end the run, or for `every` iterations."""
         static, args = self._given(problem, state["x"])
-        now = Report(*state["report"].tolist())
-        if now.grad_norm <= 100 * float(EPS[dtype_of(state["x"])]) * now.egrad_norm < math.inf:
+        if _is_still(state):
             return self._leave(problem, state)
         rules, asked = split(self.stop)
         n = MOST if self.every is None else min(self.every, MOST)
@@ -239,9 +244,9 @@ class Compiled(Solver):
         rules = tuple([rule for rule in rules if not isinstance(rule, ms.MaxIterations)])
         if asked:
             n = min(n, UNTRACED if all(type(rule) is ms.MaxTime for rule in asked) else 1)
-        rows = 16 if n <= 16 else MOST
         with jax.enable_x64(True):
-            answer = _advance(static, rules, rows, state["x"], state["floats"], state["counts"], args, np.int32(n))
+            carry = state["floats"], state["counts"], np.float64(state["ahead"])
+            answer = _advance(static, rules, state["x"], *carry, args, np.int32(n))
             *answer, history, curvature = answer
             rows_, curvatures = np.asarray(history), np.asarray(curvature)
         new, last, counts = self._read(tuple(answer), state["earlier"])
@@ -267,19 +272,28 @@ class Compiled(Solver):
         asked = np.array([float(look.decrease), float(look.way), seen], dtype)
         carry = (state["floats"], state["counts"]) if self.method.preconditions else None
         shared = static if self.method.preconditions else static._replace(method=BB())
+        asked = (asked[0], asked[1], np.int32(look.products), asked[2])
         with jax.enable_x64(True):
-            answer = _look(shared, state["x"], carry, (asked[0], asked[1], np.int32(look.products), asked[2]), args)
-            ahead, pushed, products = np.asarray(answer).tolist()
-        spent = ms.Evaluations(1, 1, products)
-        pushed = pushed if problem.manifold.open else None
-        inside = replace(recent[-1], pushed_inward=pushed, evaluations=spent)
-        return replace(inside, curvature_ahead=ahead)
+            answer = _look(shared, _is_still(state), state["x"], carry, asked, args)
+            ahead, pushed, products, agrees = np.asarray(answer).tolist()
+        return replace(
+            recent[-1],
+            curvature_ahead=ahead,
+            pushed_inward=pushed if problem.manifold.open else None,
+            unclaimed_slope=0.0 if agrees else None,
+            evaluations=ms.Evaluations(3, 1, products),
+        )
+
+    def informed(self, state: State, measures: ms.Measures) -> State:
+        """Return the state with the curvature ahead, so that the compiled rule does not end every iteration again."""
+        ahead = measures.curvature_ahead
+        return state if ahead is None else {**state, "ahead": ahead}
 
     def unclaimed_slope(self, problem: ms.Problem, state: State, now: ms.Measures) -> float:
         """Return zero if two values agree with the gradient, else the result of the core."""
         static, args = self._given(problem, state["x"])
         with jax.enable_x64(True):
-            if bool(_agrees(static, state["x"], state["floats"], state["counts"], args)):
+            if bool(_agrees(static._replace(method=BB()), state["x"], args)):
                 return 0.0
         at = ms.solvers.evaluate(problem, state["x"])
         return super().unclaimed_slope(problem, at.state(), now)
@@ -327,6 +341,7 @@ class Compiled(Solver):
         r, numbers = Report(*report.tolist()), counts.tolist()
         state = {"x": x, "floats": floats, "counts": whole_numbers, "report": report, "numbers": counts}
         state["earlier"] = earlier  # iterations before the last saddle
+        state["ahead"] = math.nan
         if not self.monotone:
             lower = r.best_fun < r.fun
             names = ("feasibility", "complementarity", "multipliers")
@@ -339,12 +354,22 @@ class Compiled(Solver):
     def _leave(self, problem: ms.Problem, state: State) -> tuple[State, ms.Measures]:
         """Leave a saddle as the other solvers do."""
 
-        def again(new: Any) -> State:
-            earlier = state["earlier"] + int(state["numbers"][1]) + 1
-            return {**self.init(problem, new.x)[0], "earlier": earlier}
-
         at = ms.solvers.evaluate(problem, state["x"])
-        return leave_saddle(problem, state, at, None, again)
+        return leave_saddle(problem, state, at, None, partial(self.start_at, problem, state))
+
+    def leave(self, problem: ms.Problem, state: State) -> tuple[State, ms.Measures] | None:
+        new, measures = self._leave(problem, state)
+        return None if new is state else (new, measures)
+
+    def start_at(self, problem: ms.Problem, state: State, at: Any) -> State:
+        earlier = state["earlier"] + int(state["numbers"][1]) + 1
+        return {**self.init(problem, at.x)[0], "earlier": earlier}
+
+
+def _is_still(state: State) -> bool:
+    """Return whether the point of a state is stationary to rounding."""
+    now = Report(*state["report"].tolist())
+    return now.grad_norm <= 100 * float(EPS[dtype_of(state["x"])]) * now.egrad_norm < math.inf
 
 
 def lbfgs(memory: int = 10, every: int | None = None) -> Compiled:

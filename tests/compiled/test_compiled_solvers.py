@@ -148,7 +148,11 @@ def test_saddles_of_the_core_are_left(solver: str) -> None:
     np.testing.assert_allclose(result.x, [0.0, 0.5**0.5], atol=1e-5)
     symmetry = compiled(lambda x: x[0] ** 2 + 10 * x[1] ** 2 - x[2] ** 2 + x[2] ** 4 / 4 + 5, M.Euclidean(3))
     result = ms.minimize(symmetry, np.array([3.0, 2.0, 0.0]), solver=f"jax:{solver}")
-    assert not result.success or result.fun == pytest.approx(4.0, abs=1e-6)  # as in the core: no wrong claim
+    assert result.success and result.fun == pytest.approx(4.0, abs=1e-6)
+    starts = np.array([[3.0, 2.0, 0.0], [3.0, 2.0, 0.5]])
+    many = ms.minimize_batch(symmetry, starts, solver=f"jax:{solver}")
+    assert many.success.all()
+    np.testing.assert_allclose(many.fun, 4.0, atol=1e-6)
 
 
 @pytest.mark.slow

@@ -359,7 +359,9 @@ def test_messages() -> None:
     with pytest.raises(ValueError, match="LM does not support bounds"):
         ms.minimize(ms.Problem(BoundedDiagonal(2, 1.0), ms.least_squares(whole)), np.zeros(2), solver="lm")
     assert ms.minimize(ms.Problem(BoundedDiagonal(2, 1.0), ms.least_squares(whole)), np.zeros(2)).solver == "lbfgs"
-    with pytest.raises(ValueError, match="LM needs residuals, which the objective lacks"):
+    with pytest.raises(
+        ValueError, match=r"LM needs residuals, which the objective lacks: give it with ms.least_squares\(…\)"
+    ):
         ms.minimize(ms.Problem(Euclidean(2), lambda x: anp.sum(x**2)), np.zeros(2), solver="lm")
     with pytest.raises(TypeError, match="make a Problem of it"):
         ms.least_squares(whole).value(np.zeros(2))
@@ -401,7 +403,11 @@ NONE = np.zeros(0, int)
             TypeError,
             "a residual function of the problem returned NoneType None: a ",
         ),
-        (lambda: ms.residuals(lambda x: [x[0], x[1]]), TypeError, "list of 2 entries: .* such as numpy.stack of them"),
+        (
+            lambda: ms.residuals(lambda x: [x[0], x[1]]),
+            TypeError,
+            "list of 2 entries: .* such as autograd.numpy.stack of them",
+        ),
         (lambda: ms.residuals(lambda x: 1j * x), TypeError, "returned ndarray .*: a real number or an array of real"),
         (lambda: ms.residuals(lambda x: x[:0]), ValueError, r"returned an array of shape \(0,\): \(K, m\) is needed"),
         (lambda: ms.residuals(lambda x: np.exp(float(x[0]))), TypeError, "the function .* could not be differentiated"),
@@ -454,3 +460,41 @@ def test_fixed_points_of_a_power_keep_their_bits(solver: str) -> None:
     with pytest.raises(ValueError, match="fixed must be numbers of the 4 points"):
         Power(Sphere(3), 4, fixed=[4])
     assert ms.testing.check_manifold(M).ok and M.dim == 12
+
+
+def test_independent_problems_agree_alone_in_a_batch_and_as_one() -> None:
+    rng, n, t = np.random.default_rng(0), 7, np.linspace(0, 1, 15)
+    truth = np.stack([rng.uniform(1, 2, n), rng.uniform(1, 3, n)], 1)
+    y = truth[:, :1] * np.exp(-truth[:, 1:] * t) + 0.01 * rng.standard_normal((n, 15))
+
+    def problem(rows: Any) -> ms.Problem:
+        data = y[rows]
+
+        def fit(x: np.ndarray) -> tuple[np.ndarray, list[np.ndarray]]:
+            e = np.exp(-x[:, 1:] * t)
+            return x[:, :1] * e - data, [np.stack([e, -t * x[:, :1] * e], -1)]
+
+        block = ms.residuals(value_and_jacobian=fit, on=[np.arange(len(data))])
+        return ms.Problem(Power(Euclidean(2), len(data)), ms.least_squares(block))
+
+    each = [problem([k]) for k in range(n)]
+    alone = np.concatenate([ms.minimize(one, np.ones((1, 2))).x for one in each])
+    batch = ms.minimize_batch(each, np.ones((n, 1, 2)))
+    joint = ms.minimize(problem(range(n)), np.ones((n, 2)))
+    assert batch.success.all() and joint.success and joint.solver == "lm"
+    for x in (batch.x[:, 0], joint.x):
+        np.testing.assert_allclose(x, alone, atol=1e-5)
+
+
+@pytest.mark.filterwarnings("ignore:Output seems independent of input")
+def test_numpy_stack_in_residuals_is_named() -> None:
+    problem = ms.Problem(Euclidean(2), ms.least_squares(lambda x: np.stack([x[0], x[1]])))
+    with pytest.raises(TypeError, match=r"returned ndarray of objects: .* autograd.numpy.stack, but not numpy.stack"):
+        ms.minimize(problem, np.ones(2))
+
+
+def test_a_graph_of_fixed_points_has_nothing_to_do() -> None:
+    M = Power(Euclidean(2), 3, fixed=[0, 1, 2])
+    f = ms.least_squares(ms.residuals(lambda x, y: x - y - 1, on=[np.array([0, 1]), np.array([1, 2])]))
+    result = ms.minimize(ms.Problem(M, f), np.zeros((3, 2)))
+    assert result.success and result.nit == 0 and result.fun == pytest.approx(2.0)

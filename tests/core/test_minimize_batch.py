@@ -252,6 +252,10 @@ def test_compiled_objectives_are_called_with_few_sizes() -> None:
 
 def test_a_solver_that_is_no_descent_and_search_is_an_error() -> None:
     problem, _ = procrustes()
+    with pytest.raises(
+        ValueError, match=r"solver='lm' is not a descent .* one problem over Power\(M, n\) whose residuals"
+    ):
+        ms.minimize_batch(problem, n_problems=2, solver="lm")
     with pytest.raises(ValueError, match="solver='tr' is not a descent and a search: choose 'bb', 'cg', 'gd', 'lbfgs'"):
         ms.minimize_batch(problem, n_problems=3, solver="tr")
     with pytest.raises(ValueError, match=r"are for a solver that is given by name: write LBFGS\(…\) instead"):

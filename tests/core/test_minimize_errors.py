@@ -262,7 +262,7 @@ def test_only_problems_are_minimized() -> None:
         (
             lambda x: (x[0], x[1]),
             "autograd",
-            "returned tuple of 2 entries: .* array of real numbers is needed, such as numpy.stack of them",
+            "returned tuple of 2 entries: .* array of real numbers is needed, such as autograd.numpy.stack of them",
         ),
         (
             lambda x: 1j * x,

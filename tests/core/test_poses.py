@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from pathlib import Path
 from typing import Any
 
@@ -152,13 +153,26 @@ def test_fixed_poses_of_a_file_and_numbers_of_its_own(tmp_path: Path) -> None:
         ("VERTEX_SE2 0 0 0 0\nVERTEX_SE3:QUAT 1 0 0 0 0 0 0 1\n", r"line 2 has a pose of SE\(3\), the lines"),
         ("VERTEX_SE2 0 0 0 0\nEDGE_SE2 0 7 0 0 0 1 0 0 1 0 1\n", "no vertex has the number 7"),
         ("# nothing\n", "has no vertices"),
-        ("VERTEX_SE2 0 0 0 zero\n", "could not convert"),
+        ("VERTEX_SE2 0 0 0 zero\n", "line 1: could not convert"),
+        ("VERTEX_SE2 0 0 0 0\nVERTEX_SE2 0 1 0 0\n", "line 2 gives pose 0 again"),
+        ("VERTEX_SE2 0 0 nan 0\n", r"line 1 \(VERTEX_SE2\) has a number that is not finite"),
+        ("VERTEX_SE3:QUAT 0 0 0 0 0 0 0 0\n", "line 1 .* has a quaternion of length zero"),
+        ("VERTEX_SE2 0 0 0 0\nFIX zero\n", "line 2: could not convert"),
     ],
 )
 def test_files_that_cannot_be_read(text: str, words: str, tmp_path: Path) -> None:
     (tmp_path / "graph.g2o").write_text(text)
     with pytest.raises(ValueError, match=words):
         ms.poses.read_g2o(tmp_path / "graph.g2o")
+
+
+def test_an_information_matrix_that_is_not_positive_definite_is_named() -> None:
+    made, _ = graph(2, 5, 8, outliers=0)
+    information = np.array(made.information)
+    information[6, 0, 0] = -1.0
+    names = f"from pose {made.ids[made.i[6]]} to pose {made.ids[made.j[6]]} is not positive definite"
+    with pytest.raises(ValueError, match=names):
+        dataclasses.replace(made, information=information).problem()
 
 
 def test_outliers_of_a_graph_have_small_weights() -> None:

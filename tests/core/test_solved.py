@@ -419,7 +419,8 @@ def test_a_path_of_special_symmetry_does_not_end_in_a_saddle(solver: str) -> Non
         lambda x: np.array([2 * x[0], 20 * x[1], -2 * x[2] + x[2] ** 3]),
     )
     result = ms.minimize(ms.Problem(Euclidean(3), f), np.array([3.0, 2.0, 0.0]), solver=solver)
-    assert not result.success or result.fun == pytest.approx(4.0, abs=1e-6)
+    assert result.success and result.fun == pytest.approx(4.0, abs=1e-6)
+    assert len(result.history["fun"]) == result.nit + 1
 
 
 @pytest.mark.parametrize("solver", SOLVERS)
