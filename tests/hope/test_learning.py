@@ -178,7 +178,7 @@ def test_mini_batches_reach_what_full_batches_reach():
     [
         (
             {"n_components": 5, "n_latent": "auto"},
-            "n_components=5 differs from 6, that of the first call of partial_fit: fit again",
+            "n_components=5 differs from 6, the value in the first call of partial_fit: fit again",
         ),
         ({"n_latent": 3}, "n_latent=3 differs from 4"),
         ({"family": "gmm"}, "family='gmm' differs from 'movmf'"),
