@@ -73,7 +73,8 @@ class Chi2Kernel:
         Raises
         ------
         ValueError
-            If they have different numbers of bins, or an entry is negative or not finite; the message names it.
+            If histograms have different numbers of bins, or an entry is negative or not finite; the message names the
+            histogram.
         """
         h = real_array("histograms", items if isinstance(items, np.ndarray) else list(items))
         h = h[:, 0] if h.ndim == 3 and h.shape[1] == 1 else h
@@ -133,7 +134,7 @@ class Chi2Kernel:
 
 
 def manifold(m: int, n: int = 1, bound: float = 0.99) -> Any:
-    """Return the probability simplex of m bins, where means of histograms live."""
+    """Return the probability simplex of m bins, the manifold of means of histograms."""
     return ms.manifolds.Simplex(m)
 
 
@@ -143,7 +144,7 @@ def to_item(point: Any) -> Histogram:
 
 
 def example(rng: np.random.Generator) -> list[Histogram]:
-    """Return five random histograms of six bins, one of them empty in some."""
+    """Return five random histograms of six bins, some with an empty bin."""
     h = rng.dirichlet(np.ones(6), 5)
     h[0, :2] = 0
     return [Histogram(row / row.sum()) for row in h]
