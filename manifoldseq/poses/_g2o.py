@@ -1,4 +1,4 @@
-"""Pose graphs, and the files of g2o that hold them."""
+"""Pose graphs, and files of g2o."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ class PoseGraph:
 
     @property
     def manifold(self) -> Power:
-        """The power of SE(d) with the fixed poses; without any, with the first."""
+        """The power of SE(d) with the fixed poses, or with the first pose fixed if none is given."""
         return Power(SpecialEuclidean(self.start[1].shape[1]), len(self.ids), self.fixed or (0,))
 
     def residuals(self, loss: Loss | str | None = None) -> Residuals:
@@ -106,7 +106,7 @@ def read_g2o(path: str | Path) -> PoseGraph:
     Raises
     ------
     ValueError
-        For other lines, lines of another length, poses of both dimensions, or edges of unknown poses.
+        If there are other lines, lines of another length, poses of both dimensions, or edges of unknown poses.
     """
     vertices: list[list[str]] = []
     edges: list[list[str]] = []

@@ -151,7 +151,7 @@ def _read(path: Path, n_axes: int, verify: bool) -> NDArray[np.uint8]:
     whose = next((name for name, digest in FILES.items() if digest == found), path.name)
     if verify and whose != path.name:
         raise ValueError(
-            f"{path} contains the data of {whose}, so that the two files may be exchanged: fetch them again"
+            f"{path} contains the data of {whose}, perhaps because the two files were swapped: fetch both again"
         )
     if verify and found != FILES[path.name]:
         raise ValueError(f"{path} is truncated, damaged, or another file (SHA-256 differs): fetch it again")

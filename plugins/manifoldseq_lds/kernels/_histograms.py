@@ -108,7 +108,9 @@ class Chi2Kernel:
         """Return the value and the Euclidean gradient of ``sum_i beta_i k(h, P_i)`` at a histogram h, (d,)."""
         b, h = real_array("beta", beta), np.asarray(point).astype(float, copy=False)
         if b.shape != (len(P),) or h.shape != P.shape[1:]:
-            raise ValueError(f"beta has shape {b.shape}, the point {h.shape}: pass {(len(P),)} and {P.shape[1:]}")
+            raise ValueError(
+                f"beta has shape {b.shape} and the point {h.shape}, but {(len(P),)} and {P.shape[1:]} are needed"
+            )
         # d = 1/2 sum (h - p) r with r = (h - p) / (h + p), (N, d): its slope in h is r - r²/2
         total = h + P
         ratio = np.divide(h - P, total, out=np.ones_like(total), where=total > 0)  # 1 for empty bins: the right slope
