@@ -10,7 +10,7 @@ import numpy as np
 from ._quoted import quoted
 
 Rule = Callable[..., Any] | tuple[Any, ...]
-"""``rule(name, value)``, which raises ValueError for an invalid value; or a tuple of it and further arguments."""
+"""A function ``rule(name, value)`` that raises ValueError for an invalid value, or a tuple with further arguments."""
 
 
 def check_parameters(estimator: Any, rules: Mapping[str, Rule]) -> None:
@@ -19,11 +19,11 @@ def check_parameters(estimator: Any, rules: Mapping[str, Rule]) -> None:
     Parameters
     ----------
     estimator : estimator
-        With `get_params`.
+        The estimator, which has `get_params`.
     rules : mapping of str to callable or tuple
         For each parameter a function ``rule(name, value)`` that raises ValueError, such as `check_whole`; or a tuple of
-        such a function and its further arguments, ``(check_number, 0.0, 1.0)``. Of `n_init`, `max_iter`, `tol`,
-        `n_jobs` and `verbose`, those that the estimator has are checked without being listed.
+        such a function and its further arguments, ``(check_number, 0.0, 1.0)``. The parameters `n_init`, `max_iter`,
+        `tol`, `n_jobs` and `verbose` are validated without an entry, if the estimator has them.
 
     Examples
     --------
@@ -85,7 +85,7 @@ def check_positive(name: str, value: Any) -> None:
 
 
 def check_choice(name: str, value: Any, choices: Sequence[Any], others: str = "") -> None:
-    """Raise ValueError unless the value is one of the choices; `others` says what else the parameter takes.
+    """Raise ValueError unless the value is one of the choices; `others` describes further accepted values.
 
     Examples
     --------
@@ -119,7 +119,7 @@ def check_switch(name: str, value: Any) -> None:
 
 
 def check_optional(name: str, value: Any, *rule: Any) -> None:
-    """Raise ValueError unless the value is None or follows a rule, given with its further arguments.
+    """Raise ValueError unless the value is None or satisfies a rule, which is given with its further arguments.
 
     Examples
     --------
@@ -163,4 +163,4 @@ COMMON: Mapping[str, Rule] = {
     "n_jobs": _check_jobs,
     "verbose": _check_verbose,
 }
-"""Parameters that mean the same in every estimator."""
+"""Constraints of the parameters that have the same meaning in every estimator."""

@@ -7,10 +7,10 @@ from contextlib import contextmanager
 from importlib.util import find_spec
 
 CLI = ("click", "tqdm", "matplotlib", "jinja2", "sklearn")
-"""The packages of the extra ``[cli]``, as they are imported."""
+"""The import names of the packages of the extra ``[cli]``."""
 
 _NAMES = {"sklearn": "scikit-learn", "distributed": "dask.distributed"}
-"""Packages whose import has another name than their distribution."""
+"""Packages whose import name differs from the name of their distribution."""
 
 
 @contextmanager
@@ -47,7 +47,7 @@ def needing(what: str, extra: str) -> Iterator[None]:
 
 
 def missing_of_cli() -> str:
-    """Return the error message about the packages of the command line that are not installed; empty if all are.
+    """Return the error message about missing packages of the command line; an empty string if all are installed.
 
     Examples
     --------

@@ -30,17 +30,17 @@ def implicit_gradient(result: Result[Any], params: Any, *, problem: Callable[[An
     result : Result
         The result of ``minimize(problem(params), …)``, with `success` True.
     params : array or tuple of arrays
-        The parameters θ, as floating-point numbers.
+        The parameters θ as floating-point numbers.
     problem : callable
-        ``problem(θ) -> Problem``, over one manifold for all parameters; its objective has a gradient. Hessian products
-        are those of the objective, or differences of gradients.
+        ``problem(θ) -> Problem``, over the same manifold for all parameters and with an objective that has a gradient.
+        Hessian products are those of the objective, or differences of gradients.
     cotangent : point
         The Euclidean gradient of L at ``result.x``, in the structure of the point.
 
     Returns
     -------
     array or tuple of arrays
-        In the structure of `params`.
+        The gradient, in the structure of `params`.
 
     Raises
     ------
@@ -49,7 +49,7 @@ def implicit_gradient(result: Result[Any], params: Any, *, problem: Callable[[An
 
     See Also
     --------
-    manifoldseq_jax.minimize : the same for costs of jax, inside of its transformations.
+    manifoldseq_jax.minimize : the same for costs in jax, within its transformations.
 
     Examples
     --------
@@ -112,7 +112,7 @@ def _with(tree: Any, k: int, i: tuple[int, ...], value: float) -> Any:
 
 
 def _solved(problem: Problem, at: Iterate, b: Vector) -> Vector:
-    """Return H⁻¹ b by conjugate gradients in the tangent space, the best iterate; every residual is projected."""
+    """Return the best iterate of conjugate gradients for H⁻¹ b in the tangent space; every residual is projected."""
     manifold, dot, tree = problem.manifold, inner_product(problem, at.x), unflattener(at.x)
     product, error = hessian_product(problem, at)
     axis = axis_of(at.grad)
@@ -139,7 +139,7 @@ def _solved(problem: Problem, at: Iterate, b: Vector) -> Vector:
             best, least = z, square
     if least > 1e-6 * first:
         raise ValueError(
-            "the Hessian at the solution is singular along the given direction: the solution is not unique there, and "
-            "has no derivative"
+            "the Hessian at the solution is singular along the given direction: the solution is not unique along it "
+            "and has no derivative"
         )
     return best

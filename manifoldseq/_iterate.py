@@ -25,7 +25,7 @@ from .storage._state import State, normalize
 Step = Callable[[State], tuple[State, Measures | Steps]]
 
 SEVERAL_THREADS = 500_000
-"""Entries of a point from which several BLAS threads may pay: `python -m benchmarks.engine threads`."""
+"""Number of entries of a point from which several BLAS threads may be faster: `python -m benchmarks.engine threads`."""
 
 _FLOAT64 = np.dtype(np.float64)
 _COLUMNS = ("nit", "time", "fun", "grad_norm", "feasibility", "nfev")
@@ -67,7 +67,7 @@ def iterate(
         Each observer receives an :class:`Event` per iterate, and a last event when the run is interrupted or ends at a
         non-finite value. If an observer raises an exception, a warning is given and the observer is not called again.
     checkpoint : Checkpoint, str or Path, optional
-        Where the state is saved. With a directory, it is saved every 60 seconds and at the end.
+        The place of the saved state. With a directory, the state is saved every 60 seconds and at the end.
     resume : bool
         Continue from the newest checkpoint, if there is one. The results are bit-identical to those of a run without
         interruption if the number of BLAS threads is the same.
@@ -133,8 +133,8 @@ def confirmed(
 ) -> Run:
     """Run :func:`iterate` with a solver of which more can be asked than a step.
 
-    States of a trusted step are in the grammar and never written to: they are validated and made read-only where others
-    see them.
+    States of a trusted step follow the grammar and are never written to; they are validated and made read-only only
+    when they are passed to others.
     """
     rule = stopping_rule(stop)
     store = Checkpoint(checkpoint) if isinstance(checkpoint, str | Path) else checkpoint
@@ -269,7 +269,7 @@ class _Loop:
         return self.checked(stop)
 
     def advance_by(self, state: State, steps: Steps, stop: StoppingRule) -> Status | None:
-        """Take what the iterations of one step have left: their rows of the history and the last measures."""
+        """Process the iterations of one step: their rows of the history, and the last measures."""
         so_far, n, now = self.at[1], len(steps.history["fun"]), time.perf_counter() - self.began
         if n == 0:
             nothing = dataclasses.replace(so_far.current, status=steps.recent[-1].status, evaluations=steps.evaluations)
@@ -296,7 +296,7 @@ class _Loop:
         return self.checked(stop)
 
     def checked(self, stop: StoppingRule) -> Status | None:
-        """Ask the rule, tell the observers, and save the state where it is time to."""
+        """Evaluate the rule, call the observers, and save the state if it is due."""
         status = self.check(stop)
         lower = None
         if self.asks.leave is not None and is_cornered(status, self.at[1].current):
@@ -351,7 +351,7 @@ class _Loop:
                 columns.setdefault(name, [math.nan] * (len(columns["nit"]) - 1)).append(float(value))
 
     def mend_last_record(self) -> None:
-        """Rewrite the last record: after an interrupt anywhere it may be incomplete, or one too many."""
+        """Rewrite the last record, which may be incomplete or superfluous after an interrupt."""
         before = self.so_far.nit
         for name, column in self.columns.items():
             self.columns[name] = column[:before] + [math.nan] * (before - len(column))
@@ -385,7 +385,7 @@ class _Loop:
 
 
 def is_small(state: State) -> bool:
-    """Return whether the point of a state (of one without ``"x"``, all of it) is too small for several BLAS threads."""
+    """Return whether the point of a state (without ``"x"``, the state) is too small for several BLAS threads."""
     point = _point(state)
     return _entries(state if point is None else point) < SEVERAL_THREADS
 
@@ -404,7 +404,7 @@ def concluded(
     confirm: Callable[[RunSoFar], Measures] | None,
     verify: Callable[[Measures], Measures] | None,
 ) -> tuple[Status | None, RunSoFar]:
-    """Return why a run ends that a rule or its step would end with a status, or None, and the run measured again."""
+    """Return the final status of a run after a confirmation, or None if the run continues, and the remeasured run."""
     given = so_far.current.status
     if needs_confirmation(status, given) and confirm is not None and so_far.current.curvature_ahead is None:
         so_far = so_far.instead(confirm(so_far))
@@ -428,7 +428,7 @@ def is_cornered(status: Status | None, current: Measures) -> bool:
 
 
 def needs_confirmation(status: Status | None, given: Status | None) -> bool:
-    """Return whether a status says something about the point that its step has not found out itself."""
+    """Return whether a status makes a statement about the point that the step has not verified."""
     return status in ASSERTED and (status is not given or not status.success)
 
 

@@ -23,11 +23,11 @@ _TOLERANCE = 1e-11
 """Norm of the Riemannian gradient, relative to the spread of the points, at which the search ends."""
 
 _CANDIDATES = 8
-"""Points that the search may start from."""
+"""Maximum number of points from which the search may start."""
 
 
 def frechet_mean(manifold: Manifold, points: Any, weights: Any = None, *, loss: Loss | str | None = None) -> Point:
-    """Return the Riemannian centre of mass: the point with the least mean squared distance to given points.
+    """Return the Riemannian centre of mass: the point with the smallest mean squared distance to given points.
 
     It is computed by steps along the mean logarithm, ``x ← exp(x, t Σ wᵢ log(x, xᵢ))`` with secant step sizes t. On
     flat manifolds such as `Euclidean` and `Positive` the first step reaches the mean. If these steps converge slowly,
@@ -82,7 +82,7 @@ def frechet_mean(manifold: Manifold, points: Any, weights: Any = None, *, loss: 
     >>> ms.frechet_mean(ms.manifolds.SymmetricPositiveDefinite(2), covariances).round(12).tolist()
     [[2.0, 0.0], [0.0, 2.0]]
 
-    A median of numbers is not moved by one that is far away:
+    An outlier does not change the median of numbers:
 
     >>> numbers = np.array([[1.0], [2.0], [3.0], [900.0], [2.5]])
     >>> ms.frechet_mean(ms.manifolds.Euclidean(1), numbers, loss=ms.losses.Huber(0.01)).round(2).tolist()
@@ -192,7 +192,7 @@ class _Mean:
 
 
 def _say(mean: _Mean, best: tuple[Point, float, float], found: Sequence[tuple[Point, float, float]]) -> None:
-    """Warn of a gradient that is left, and of other minimizers."""
+    """Warn about a nonzero gradient, and about other minimizers."""
     M = mean.manifold
     if best[2] > max(1e-7, 1e3 * mean.eps):
         warn(

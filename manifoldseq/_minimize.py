@@ -193,33 +193,33 @@ def minimize(
 
 
 def chosen_rule(stop: Stop | None, tol: float | None, max_iter: int | None) -> StoppingRule:
-    """Return the rule of a run from what a caller said about it."""
+    """Return the rule of a run from the arguments of the caller."""
     if stop is None:
         decrease = DECREASE if tol is None else PredictedDecrease(tol)
         return decrease | MaxIterations(1000 if max_iter is None else max_iter)
     if tol is not None:
         raise ValueError(
-            f"tol={quoted(tol)} sets the default stopping rule: together with stop=… write "
-            "ms.PredictedDecrease(tol) | …"
+            f"tol={quoted(tol)} sets the default stopping rule and cannot be combined with stop=…: write "
+            "stop=ms.PredictedDecrease(tol) | …"
         )
     rule = stopping_rule(stop)
     return rule if max_iter is None else rule | MaxIterations(max_iter)
 
 
 def with_callback(observers: Sequence[Observer], callback: Observer | None) -> Sequence[Observer]:
-    """Return the observers of a run, its callback last."""
+    """Return the observers of a run, followed by its callback."""
     if callback is not None and not callable(callback):
         raise TypeError(f"callback={quoted(callback)}: pass a function of an event")
     return observers if callback is None else (*observers, callback)
 
 
 def _manifold(problem: Problem, solver: Solver) -> Manifold:
-    """Return the manifold that a solver runs on: in its frame, where there is one and the solver takes it."""
+    """Return the manifold for a solver: the manifold in its frame, if it has a frame that the solver supports."""
     return (problem.manifold.frame if solver.frames else None) or problem.manifold
 
 
 def description(problem: Problem, solver: object, seed: str) -> tuple[Any, ...]:
-    """Return what tells this run from others: manifold, solver and seed, and the values at one fixed point."""
+    """Return the identity of a run for checkpoints: manifold, solver, seed, and the values at one fixed point."""
     point = freeze(problem.manifold.random_point(np.random.default_rng(0)))
     _check_constraints(problem, point)
     with np.errstate(all="ignore"):
@@ -239,9 +239,10 @@ def _check_constraints(problem: Problem, point: Point) -> None:
                 try:
                     number(constraint.value(point))
                 except NotANumber as error:
-                    advice = ": give the function itself, or ms.constraint(…)" if math.prod(error.shape) > 1 else ""
+                    advice = ": pass the function itself, or ms.constraint(…)" if math.prod(error.shape) > 1 else ""
                     raise TypeError(
-                        f"{kind} {i} of the problem returned {error.got}, but an Objective is one real number{advice}"
+                        f"{kind} {i} of the problem returned {error.got}, but an Objective must return one real "
+                        f"number{advice}"
                     ) from error
 
 
@@ -264,7 +265,8 @@ def _solver(problem: Problem, solver: str | Solver, options: Mapping[str, Any] |
     if (problem.equalities or problem.inequalities) and not algorithm.constraints:
         able = [r.name for _, r in hook_records("solvers") if getattr(r, "constraints", False)]
         raise ValueError(
-            f"the solver {type(algorithm).__name__} takes no constraints: use {' or '.join(map(repr, able))}, or "
+            f"the solver {type(algorithm).__name__} does not support constraints: use {' or '.join(map(repr, able))}, "
+            "or "
             "add a penalty to the objective"
         )
     lacking = [name for name in algorithm.needs if not getattr(problem.objective, name, None)]
@@ -276,8 +278,8 @@ def _solver(problem: Problem, solver: str | Solver, options: Mapping[str, Any] |
         ]
         others = f"solvers that work without it: {', '.join(able)}" if able else "no registered solver works without it"
         raise ValueError(
-            f"the solver {type(algorithm).__name__} needs {' and '.join(lacking)}, which the objective lacks: "
-            f"give it with {'ms.least_squares(…)' if 'residuals' in lacking else 'ms.objective(…)'}; {others}"
+            f"the solver {type(algorithm).__name__} needs {' and '.join(lacking)}, which the objective does not have: "
+            f"pass it to {'ms.least_squares(…)' if 'residuals' in lacking else 'ms.objective(…)'}; {others}"
         )
     return algorithm
 
@@ -378,9 +380,10 @@ def _single(
 
 
 def _final(run: Run, kept_best: bool) -> Mapping[str, Any]:
-    """Return what is known about the point that a run found: the best one where it was kept, else the last.
+    """Return the measures of the result of a run: the best point if it was stored, otherwise the last point.
 
-    With constraints that is the last iterate that meets them, or else the one that violates them least.
+    With constraints, this is the last iterate that satisfies them, or otherwise the iterate with the smallest
+    violation.
     """
     feasible = run.status.success and run.measures.feasibility is not None  # no better point meets the constraints
     if kept_best and run.state["best"] is not None and not feasible:
@@ -391,7 +394,7 @@ def _final(run: Run, kept_best: bool) -> Mapping[str, Any]:
 def _on_all_data(
     problem: Problem, solver: Solver, run: Run, stop: _Referred, counter: Counter
 ) -> tuple[Run, dict[str, Any]]:
-    """Return the run and its answer with exact measures; a success that only an estimate met is taken back."""
+    """Return the run and its result with exact measures; a success of an estimate only is withdrawn."""
     x = freeze(solver.answer(problem, run.state))
     slope = 0.0
     try:
@@ -432,10 +435,10 @@ def _summary(state: Mapping[str, Any], measures: Measures) -> dict[str, Any]:
 
 
 def _rank(fun: float, feasibility: float | None) -> float:
-    """Return the number that orders the iterates of a run: the objective, with constraints their violation.
+    """Return the number that orders the iterates of a run: the objective or, with constraints, the violation.
 
-    Values of points that violate the constraints a little are lower than the minimum, and those of early points that
-    happen to meet them say nothing about it: among points that meet the constraints, the last is returned.
+    Points with a small violation can have values below the minimum, and early feasible points are not near the minimum.
+    Among feasible points, the last is therefore returned.
     """
     return fun if feasibility is None else max(feasibility, FEASIBLE)
 
@@ -470,7 +473,7 @@ def _result(
 
 
 def _note(run: Run, final: Mapping[str, Any]) -> str:
-    """Return what there is to say about a run without constraints that did not go down."""
+    """Return a note about a run without constraints that did not decrease the objective."""
     values = run.history["fun"]
     if run.nit == 0 or run.status is Status.NON_FINITE or final["feasibility"] is not None:
         return ""
@@ -484,7 +487,7 @@ def _note(run: Run, final: Mapping[str, Any]) -> str:
 
 
 def _cleaned(manifold: Manifold[Point], x: Point) -> tuple[Point, float]:
-    """Return a point and its violation, both after a last projection where that helps a point that has drifted."""
+    """Return a point and its violation, after a last projection if this reduces the violation."""
     off = violation(manifold, x)
     if off <= (CLEAN if dtype_of(x) == np.float64 else CLEAN_SINGLE):
         return x, off
@@ -495,7 +498,7 @@ def _cleaned(manifold: Manifold[Point], x: Point) -> tuple[Point, float]:
 
 @dataclasses.dataclass(frozen=True)
 class _Referred(StoppingRule):
-    """A rule whose relative tolerances refer to the gradient norm of an earlier run, if larger."""
+    """A rule whose relative tolerances refer to the gradient norm of an earlier run, if that norm is larger."""
 
     rule: StoppingRule
     reference: float

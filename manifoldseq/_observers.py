@@ -24,17 +24,17 @@ class Event:
     Attributes
     ----------
     nit : int
-        0 at the start.
+        The number of the iterate, 0 at the start.
     time : float
         Seconds since the start.
     measures : Measures
         The measures of the iterate, with the evaluations of the whole run so far.
     state : dict or tuple
-        Read-only.
+        The state, which is read-only.
     x : Point or None
         The point, if the state has one.
     status : Status or None
-        Set in the last event of the run.
+        The status of the run in its last event, otherwise None.
     """
 
     nit: int
@@ -50,7 +50,7 @@ class Event:
 
 
 def _event(nit: int, time: float, measures: Measures, state: Any, x: Any, status: Status | None) -> Event:
-    """Return the event that another process sent, read-only as all are."""
+    """Return the event of another process, read-only like all events."""
     state, x = normalize((state, x))
     return Event(nit, time, measures, MappingProxyType(state) if isinstance(state, dict) else state, x, status)
 
@@ -59,7 +59,7 @@ Observer = Callable[[Event], Any]
 
 
 def tell(observers: list[Observer], event: Event, stacklevel: int) -> None:
-    """Call observers; one that fails is warned about and taken off the list."""
+    """Call observers; warn about an observer that fails and remove it from the list."""
     for observer in list(observers):
         try:
             observer(event)
@@ -118,7 +118,7 @@ def map_observed(
 
 
 class _Observed(Generic[T, R]):
-    """A function of a task and observers as one of the task, which returns the events too where it was sent to."""
+    """A function of a task and observers as one of the task only; in another process it also returns the events."""
 
     def __init__(self, function: Callable[[T, Sequence[Observer]], R], observers: tuple[Observer, ...]) -> None:
         self.function, self.here = function, observers

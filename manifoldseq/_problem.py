@@ -116,7 +116,9 @@ class Problem(Generic[Point]):
                 raise TypeError(f"Problem(gradient=…) must be a function of the point, got {gradient!r}")
             object.__setattr__(self, "objective", objective(self.objective, gradient))
         elif gradient is not None:
-            raise TypeError("Problem(gradient=…) goes with a cost, not with an Objective, which has its own gradient")
+            raise TypeError(
+                "Problem(gradient=…) is for a cost, but the objective is an Objective with its own gradient"
+            )
         for name, made in self._constraints().items():
             object.__setattr__(self, name, tuple(made))
         object.__setattr__(self, "objective", on_manifold(self.manifold, euclidean(self.manifold, self.objective)))
@@ -129,7 +131,7 @@ class Problem(Generic[Point]):
                 )
 
     def _constraints(self) -> dict[str, list[Objective | Constraint]]:
-        """Return the constraints that were given, one function or several; those of scipy may be of both kinds."""
+        """Return the given constraints, one function or several; constraints of scipy may be of both kinds."""
         made: dict[str, list[Any]] = {"equalities": [], "inequalities": []}
         for name, all_of_a_kind in made.items():
             given = getattr(self, name)
@@ -169,14 +171,15 @@ class Problem(Generic[Point]):
         Returns
         -------
         Problem
-            A problem over ``from_pymanopt(problem.manifold)``. Its points are tuples where those of pymanopt are lists.
+            A problem over ``from_pymanopt(problem.manifold)``. Points that are lists in pymanopt become tuples.
 
         Raises
         ------
         TypeError
-            If it is no such problem, or if its manifold is not supported, see :func:`manifoldseq.from_pymanopt`.
+            If the argument is not such a problem, or if its manifold is not supported, see
+            :func:`manifoldseq.from_pymanopt`.
         ValueError
-            If it has a Riemannian gradient only and the metric is not the embedded one.
+            If the problem has only a Riemannian gradient and the metric is not the embedded metric.
 
         Examples
         --------
@@ -222,7 +225,7 @@ class Problem(Generic[Point]):
         [0.5, 0.5, 0.5, 0.5]
         """
         if self.equalities or self.inequalities:
-            raise ValueError("pymanopt takes no constraints: add a penalty to the objective")
+            raise ValueError("pymanopt does not support constraints: add a penalty to the objective")
         theirs, f = to_pymanopt(self.manifold), self.objective
         asked, wrap = Positional(f, theirs.tree), pymanopt().function.numpy(theirs)
         return pymanopt().Problem(
@@ -238,7 +241,7 @@ class Problem(Generic[Point]):
         Parameters
         ----------
         *names : str
-            Factors of the manifold, a product.
+            Names of factors of the manifold, which is a product.
 
         Returns
         -------
@@ -287,5 +290,5 @@ class Problem(Generic[Point]):
 
 
 def _started(original: Problem, initializer: Initializer, problem: Problem, rng: np.random.Generator) -> Any:
-    """Return the start that an initializer gives for the problem that it was written for."""
+    """Return the start of an initializer for the problem for which the initializer was written."""
     return initializer(original, rng)

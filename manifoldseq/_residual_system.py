@@ -19,7 +19,7 @@ from .objectives import Objective, Residuals
 
 
 def on_manifold(manifold: Manifold[Any], f: Objective) -> Objective:
-    """Return a least-squares objective with its value and gradient on a manifold; another one is returned as it is."""
+    """Return a least-squares objective with its value and gradient on a manifold; others are returned unchanged."""
     given = f.residuals
     if given is None or (isinstance(given, System) and manifold in (given.manifold, given.manifold.frame)):
         return f
@@ -29,7 +29,7 @@ def on_manifold(manifold: Manifold[Any], f: Objective) -> Objective:
 
 @dataclass(frozen=True)
 class Family:
-    """The points of a factor: those of a power, or a single one."""
+    """The points of a factor: the points of a power, or a single point."""
 
     name: str | None
     manifold: Manifold[Any]
@@ -46,7 +46,7 @@ class Family:
         return tree_map(lambda leaf: leaf[None], part) if self.single else part
 
     def basis(self, part: Tree) -> np.ndarray | None:
-        """Return the bases (count, a, d) of the tangent spaces, None for the identity."""
+        """Return the bases (count, a, d) of the tangent spaces, or None for the identity."""
         return None if isinstance(self.manifold, Euclidean) else self.manifold.basis(self.points(part))
 
 
@@ -64,8 +64,8 @@ def _family(name: str | None, factor: Manifold[Any]) -> Family:
 class System:
     """The residuals of an objective on a manifold.
 
-    The unknowns are the coordinates of the tangent vectors of the points that can move, in an order of the points that
-    leaves factors of the normal matrix sparse. The analysis is done once and shared by the copies of a system.
+    The unknowns are the coordinates of the tangent vectors of the points that are not fixed, ordered such that factors
+    of the normal matrix stay sparse. The analysis is done once and shared by the copies of a system.
     """
 
     manifold: Manifold[Any]
@@ -83,13 +83,13 @@ class System:
         return self._shared["structure"]
 
     def memo(self, key: str, make: Callable[[], Any]) -> Any:
-        """Return what was made once for this structure under a key."""
+        """Return the cached value of this structure for a key."""
         if key not in self._shared:
             self._shared[key] = make()
         return self._shared[key]
 
     def value(self, x: Tree, widened: float = 1.0) -> float:
-        """Return ½ Σ ρ(‖rₖ‖²), with losses whose scale is multiplied by a factor where they are graduated."""
+        """Return ½ Σ ρ(‖rₖ‖²); the scales of graduated losses are multiplied by a factor."""
         total = 0.0
         for block, points, rows in zip(self.blocks, self.structure.gather(x), self.structure.rows, strict=True):
             r = block.value(points, rows)
@@ -103,7 +103,7 @@ class System:
         return [np.vecdot(r := block.value(points, rows), r) for block, points, rows in gathered]
 
     def value_and_gradient(self, x: Tree) -> tuple[float, Tree]:
-        """Return the value and a Euclidean gradient: the derivative by the entries of the points where it is known."""
+        """Return the value and a Euclidean gradient, the derivative by the entries of the points if it is known."""
         s, bases, total = self.structure, None, 0.0
         parts = [np.zeros((family.count, family.ambient)) for family in s.families]
         for block, slots, points, rows in zip(self.blocks, s.slots, s.gather(x), s.rows, strict=True):
@@ -188,7 +188,7 @@ class System:
 
 @dataclass
 class Linearized:
-    """A least-squares objective at a point: its value, its gradient and Gauss–Newton matrix in the unknowns."""
+    """A least-squares objective at a point: its value, and its gradient and Gauss–Newton matrix in the unknowns."""
 
     fun: float
     gradient: np.ndarray
@@ -198,16 +198,16 @@ class Linearized:
 
 
 class Structure:
-    """The unknowns of a system, the pattern of its normal matrix, and where the products of Jacobians go.
+    """The unknowns of a system, the pattern of its normal matrix, and the positions of products of Jacobians.
 
     Attributes
     ----------
     columns : int
         The number of unknowns.
     column : ndarray
-        The first unknown of each point, −1 for a fixed one.
+        The first unknown of each point, −1 for a fixed point.
     predicted_work : float
-        Operations of a Cholesky factorization in this order, from the fill of the graph of the points.
+        Number of operations of a Cholesky factorization in this order, from the fill of the graph of the points.
     indices, indptr : ndarray
         The lower triangle of the normal matrix, by columns; the first entry of each is the diagonal.
     """
@@ -273,7 +273,7 @@ class Structure:
         return [self.node(k, indices, 1 if rows is None else rows) for k, indices in slots]
 
     def pairs(self) -> tuple[np.ndarray, np.ndarray]:
-        """Return the pairs of different points that share a residual and can both move."""
+        """Return the pairs of different points that share a residual and are not fixed."""
         free = np.concatenate([family.free for family in self.families])
         left, right = [np.zeros(0, np.intp)], [np.zeros(0, np.intp)]
         for slots, rows in zip(self.slots, self.rows, strict=True):
@@ -346,7 +346,7 @@ class Structure:
         return x if self.product else (x,)
 
     def gather(self, x: Tree) -> list[list[Tree]]:
-        """Return the points of the slots of every block, with a leading axis; the whole point without one."""
+        """Return the points of the slots of every block with a leading axis, or the whole point without it."""
         if self.whole:
             return [[x]] * len(self.slots)
         made = []
@@ -367,7 +367,7 @@ class Structure:
         return [family.basis(part) for family, part in zip(self.families, self.parts(x), strict=True)]
 
     def joined(self, parts: list[Tree], x: Tree) -> Tree:
-        """Return a vector at `x` from those of the families, in its dtype."""
+        """Return a vector at `x` from the vectors of the families, in the dtype of `x`."""
         tree = tuple(parts) if self.product else parts[0]
         dtype = dtype_of(x)
         return tree_map(lambda leaf: leaf.astype(dtype, copy=False), tree)
@@ -378,7 +378,7 @@ def _loss(block: Residuals, widened: float) -> Loss:
 
 
 def _trees(family: Family, rows: np.ndarray) -> Tree:
-    """Return rows (n, a) of entries as the arrays of n points; of a single point without the axis."""
+    """Return rows (n, a) of entries as the arrays of n points, without the axis for a single point."""
     cuts, stop = [], 0
     for shape in leaf_shapes(family.manifold.shape):
         start, stop = stop, stop + int(np.prod(shape))

@@ -25,7 +25,7 @@ else:
 
 
 FEASIBLE = 1e-6
-"""A violation of constraints up to this counts as none, and so does a complementarity."""
+"""Violations of constraints and complementarities up to this value count as zero."""
 
 
 class Status(Enum):
@@ -133,7 +133,7 @@ class Measures:
     unclaimed_slope: float | None = None
 
     def kept(self) -> tuple[float | None, ...]:
-        """Return the numbers that a stopping rule may look at, for the state of a solver that runs another inside."""
+        """Return the numbers that a stopping rule can use, for the state of a solver with an inner solver."""
         return (
             *(self.fun, self.grad_norm, self.feasibility, self.step_size, self.egrad_norm),
             *(self.curvature, self.curvature_ahead, self.scale, self.pushed_inward, self.complementarity),
@@ -141,14 +141,14 @@ class Measures:
 
     @classmethod
     def of(cls, kept: tuple[Any, ...]) -> Measures:
-        """Return the measures that :meth:`kept` kept."""
+        """Return the measures from the numbers of :meth:`kept`."""
         measures = cls(*kept[:5])
         measures.curvature, measures.curvature_ahead, measures.scale, measures.pushed_inward = kept[5:9]
         measures.complementarity = kept[9]
         return measures
 
     def with_evaluations(self, evaluations: Evaluations) -> Measures:
-        """Return these measures with other evaluations (once per iteration, so without `dataclasses.replace`)."""
+        """Return these measures with other evaluations, without the slow `dataclasses.replace`."""
         return Measures(
             self.fun,
             self.grad_norm,
@@ -226,8 +226,8 @@ class Run:
     time : float
         Seconds, including the time before a resume.
     history : dict of str to ndarray
-        Equally long columns ``nit, time, fun, grad_norm, feasibility, nfev``, with inequalities ``complementarity``,
-        and numeric extras; the first record is the start, and the last record is the last iterate.
+        Columns of equal length: ``nit, time, fun, grad_norm, feasibility, nfev``, ``complementarity`` (with
+        inequalities) and numeric extras. The first record is the start, and the last record is the last iterate.
     """
 
     state: Any
@@ -365,12 +365,12 @@ class BatchResult(Generic[Point]):
 
     @property
     def success(self) -> np.ndarray:
-        """Which problems are solved to the tolerance."""
+        """Mask of the problems that are solved to the tolerance."""
         return np.array([status.success for status in self.status])
 
     @property
     def message(self) -> str:
-        """How many problems ended in which way."""
+        """The number of problems for each status."""
         counts = {status: self.status.count(status) for status in Status}
         return "; ".join(f"{n} of {len(self)}: {status.value}" for status, n in counts.items() if n)
 

@@ -15,7 +15,7 @@ from .objectives._objective import Objective, ValueAndGradient
 
 
 def euclidean(manifold: Manifold, f: Objective) -> Objective:
-    """Return the objective with a Euclidean gradient and Hessian that `manifold` turns into those of `f`."""
+    """Return the objective with a Euclidean gradient and Hessian that `manifold` converts to those of `f`."""
     if not f.riemannian or f.value_and_gradient is None:
         return replace(f, riemannian=False) if f.riemannian else f
     rng = np.random.default_rng(0)
@@ -24,7 +24,7 @@ def euclidean(manifold: Manifold, f: Objective) -> Objective:
     off = norm(tree_map(np.subtract, manifold.gradient(x, manifold.euclidean_gradient(x, u)), u))
     if not off <= 1e-8 * norm(u) + 1e-12:
         raise ValueError(
-            f"{manifold!r} cannot convert a Riemannian gradient to a Euclidean one: give the Euclidean gradient"
+            f"{manifold!r} cannot convert a Riemannian gradient to a Euclidean gradient: pass the Euclidean gradient"
         )
     pair = partial(_pair, manifold, f)
     product = partial(_product, manifold, f, last_point(pair)) if f.hessian_product and manifold.hessian else None

@@ -17,15 +17,15 @@ from .storage._real import check_unmasked
 OFF_MANIFOLD = 1e-6
 
 MOST_COMPONENTS = 8
-"""Connected components of a manifold that a run searches at most."""
+"""Maximum number of connected components of a manifold that a run searches."""
 
 
 SALT = 0x6D73
-"""Starts drawn from a seed are not those that ``default_rng(seed)`` draws, as the data may be."""
+"""Key of the random stream of starts, which differs from ``default_rng(seed)`` because data may be drawn from it."""
 
 
 def generator(seed: int | np.random.Generator | None) -> np.random.Generator:
-    """Return the generator given, or one of a stream that belongs to starts: data drawn from the same seed differ."""
+    """Return the given generator, or a generator of a separate stream for starts, which is independent of data."""
     if isinstance(seed, np.random.Generator):
         return seed
     try:
@@ -35,7 +35,7 @@ def generator(seed: int | np.random.Generator | None) -> np.random.Generator:
 
 
 def drawn_from(seed: int | np.random.Generator | None) -> Callable[[], np.random.Generator]:
-    """Return what gives the generator of a seed; it is made when something is drawn."""
+    """Return a function that returns the generator of a seed, which is created on first use."""
     one = [] if seed is None or (type(seed) is int and seed >= 0) else [generator(seed)]
 
     def rng() -> np.random.Generator:
@@ -82,7 +82,7 @@ def _two_determinants(manifold: Manifold) -> bool:
 def searched(manifold: Manifold[Point], x: Point, component: int | None) -> str:
     """Return a sentence about the searched components, or an empty string if the manifold has only one.
 
-    `component` is the number of the component of `x` if all were searched, else None.
+    `component` is the number of the component of `x` if all components were searched, and otherwise None.
     """
     n = manifold.components
     if n == 1:
@@ -114,14 +114,15 @@ def _same(a: np.ndarray, b: np.ndarray) -> bool:
 
 
 def start_point(problem: Problem[Point], x0: Any, rng: np.random.Generator | None, project: bool = False) -> Point:
-    """Return the first point of a run; `rng` is None where a point is given."""
+    """Return the first point of a run; `rng` is None if a point is given."""
     return on_manifold(problem.manifold, *begun(problem, x0, rng), project=project)
 
 
 def begun(problem: Problem[Point], x0: Any, rng: np.random.Generator | None, *, copy: bool = True) -> tuple[Point, str]:
-    """Return the start that is given, or that an initializer makes, with finite arrays; and what errors call it.
+    """Return the given start, or the start of an initializer, with finite arrays, and its name for error messages.
 
-    `x0` is a point, a result, the name of an initializer, or None for the first one; with `rng` also a function.
+    `x0` is a point, a result, the name of an initializer, or None for the first initializer; with `rng` also a
+    function.
     """
     manifold, what, make = problem.manifold, "x0", None
     if isinstance(x0, Result):
@@ -143,14 +144,14 @@ def begun(problem: Problem[Point], x0: Any, rng: np.random.Generator | None, *, 
 
 
 def check_finite(point: Any, what: str) -> None:
-    """Raise an error where a start has NaN or infinite entries."""
+    """Raise an error if a start has NaN or infinite entries."""
     for leaf in leaves(point):
         if not np.isfinite(leaf).all():
             raise ValueError(f"{what} has NaN or infinite entries: start from a finite point")
 
 
 def on_manifold(manifold: Manifold[Point], point: Point, what: str = "x0", *, project: bool) -> Point:
-    """Return a start, or a batch of them, on the manifold; or raise an error that says how far off it is."""
+    """Return a start, or a batch of starts, on the manifold, or raise an error with the distance."""
     worst = violation(manifold, point)
     if not project and worst > OFF_MANIFOLD and worst > 100 * EPS[dtype_of(point)]:
         off = np.asarray(manifold.feasibility(point))
@@ -162,7 +163,7 @@ def on_manifold(manifold: Manifold[Point], point: Point, what: str = "x0", *, pr
 
 
 def violation(manifold: Manifold, point: Point) -> float:
-    """Return how far a point, or the worst of a batch, is off the manifold."""
+    """Return the distance of a point, or of the worst point of a batch, from the manifold."""
     off = manifold.feasibility(point)
     return off if type(off) is float else float(np.max(off))
 

@@ -17,20 +17,20 @@ from ._quoted import quoted
 from ._result import Evaluations, Measures, Status
 
 WINDOW = 10
-"""Iterations that the curvature of a run and its stagnation are judged by."""
+"""Number of iterations for the estimates of the curvature and of stagnation."""
 
 ASSERTED = (Status.CONVERGED, Status.ROUNDING_LEVEL, Status.STALLED, Status.NO_DECREASE)
-"""Ends that say something about the point, which the curvature ahead may contradict."""
+"""Statuses that make a statement about the point, which the curvature ahead may contradict."""
 
 ROUNDING = 200
-"""Changes of the value by so many units of rounding are none: line searches accept rises of 50."""
+"""Changes of the value by this many units of rounding count as zero: line searches accept increases of 50."""
 
 
 SHARE, LEAST_PRODUCTS, MOST_PRODUCTS = 1 / 3, 6, 100
-"""Hessian products that a confirmation may cost, in evaluations of the run so far, and within these limits."""
+"""Maximum number of Hessian products of a confirmation, relative to the evaluations so far, and its limits."""
 
 LOOSE = 100
-"""The tolerances of a success at the level of rounding are so many times those of convergence."""
+"""Ratio between the tolerances of a success at the level of rounding and those of convergence."""
 
 SINGLE = 1e-5
 """The least tolerance in single precision. With four units of rounding 38 of 40 runs of Brockett's function on
@@ -38,7 +38,7 @@ St(20, 5), by L-BFGS and by Barzilai-Borwein steps, ended as STALLED, less than 
 with this tolerance 15 do, and no success is further than 1e-5 away."""
 
 LAST = WINDOW + 2
-"""Measures that a rule sees: those of ten steps, and of the two iterates that the first of them needs."""
+"""Number of measures for a rule: ten steps, and the two iterates that the first of these steps needs."""
 
 
 @dataclass(slots=True, init=False)
@@ -71,7 +71,7 @@ class RunSoFar:
 
     Examples
     --------
-    Asked by hand, a rule is a function of the run:
+    A rule can be called directly as a function of the run:
 
     >>> import manifoldseq as ms
     >>> so_far = ms.RunSoFar([ms.Measures(fun, grad_norm=fun) for fun in (4.0, 2.0, 1.0)])
@@ -116,7 +116,7 @@ class RunSoFar:
         return RunSoFar(recent, self.nit + 1, time, evaluations, self.first, self.reference, self.eps)
 
     def instead(self, measures: Measures) -> RunSoFar:
-        """Return the run with other measures of the current iterate; their evaluations are those added."""
+        """Return the run with other measures of the current iterate, whose evaluations are added."""
         evaluations = self.evaluations.plus(measures.evaluations)
         return replace(self, evaluations=evaluations, recent=(*self.recent[:-1], measures))
 
@@ -127,19 +127,19 @@ class RunSoFar:
 
     @property
     def previous(self) -> Measures | None:
-        """Measures of the iterate before, None at the start."""
+        """Measures of the previous iterate, or None at the start."""
         return self.recent[-2] if len(self.recent) > 1 else None
 
 
 class Look(NamedTuple):
-    """What a confirmation before a success looks for, and what it may cost; of many problems arrays.
+    """Thresholds and limits of the confirmation before a success; arrays for many problems.
 
     Attributes
     ----------
     decrease, way : float
-        A decrease and a way to the minimizer that are no more than these count as solved.
+        The decrease and the distance to the minimizer up to which a problem counts as solved.
     products : int
-        Hessian products that the estimate of the decrease ahead may cost beyond its first two.
+        Maximum number of Hessian products for the estimate of the decrease ahead, in addition to the first two.
     """
 
     decrease: Any = 0.0
@@ -154,7 +154,7 @@ class StoppingRule(ABC):
 
     Examples
     --------
-    A rule of your own; it keeps no state, so that a resumed run stops where an uninterrupted one does:
+    A user-defined rule has no state, so that a resumed run stops where an uninterrupted run does:
 
     >>> import manifoldseq as ms
     >>> def doubled(so_far):
@@ -169,7 +169,7 @@ class StoppingRule(ABC):
 
     @property
     def looks_ahead(self) -> bool:
-        """Whether the rule wants ``Measures.curvature_ahead`` before it ends a run."""
+        """Whether the rule needs ``Measures.curvature_ahead`` before it ends a run."""
         return False
 
     def solved_within(self, so_far: RunSoFar) -> tuple[float, float]:
@@ -221,7 +221,7 @@ class _FromFunction(StoppingRule):
 
 
 def stopping_rule(stop: Stop) -> StoppingRule:
-    """Return a rule, or the rule that a function is; raise an error for anything else."""
+    """Return a rule, or a rule from a function; raise an error for other values."""
     if isinstance(stop, StoppingRule):
         return stop
     if not callable(stop) or isinstance(stop, type):
@@ -253,7 +253,7 @@ class AnyOf(StoppingRule):
         return functools.reduce(operator.or_, [rule.may_end(many) for rule in self.rules])
 
     def check(self, so_far: RunSoFar) -> Status | None:
-        """Return the first status given, successes first."""
+        """Return the first status, with successes first."""
         found = None
         for rule in self.rules:
             status = rule.check(so_far)
@@ -288,7 +288,7 @@ class AllOf(StoppingRule):
         return functools.reduce(operator.and_, [rule.may_end(many) for rule in self.rules])
 
     def check(self, so_far: RunSoFar) -> Status | None:
-        """Return a status when every rule gives one, limits first."""
+        """Return a status if every rule returns one, with limits first."""
         found = None
         for rule in self.rules:
             status = rule.check(so_far)
@@ -433,7 +433,7 @@ class PredictedDecrease(StoppingRule):
         return None
 
     def _small(self, now: Measures, curvature: float, eps: float, times: float) -> bool:
-        """Return whether the predicted decrease or the way to the minimizer is small."""
+        """Return whether the predicted decrease or the distance to the minimizer is small."""
         if now.grad_norm is None or not curvature > 0:
             return False
         way = now.grad_norm / curvature
@@ -449,16 +449,16 @@ class PredictedDecrease(StoppingRule):
 
 
 def tolerances(rule: PredictedDecrease, eps: float, times: float) -> tuple[float, float]:
-    """Return the decrease and the way, both relative, that count as none; `times` is 1 or LOOSE."""
+    """Return the relative decrease and the relative distance that count as zero; `times` is 1 or LOOSE."""
     least = SINGLE if eps > 1e-10 else 4 * eps
     step = 0.01 * max(rule.tol, least) ** 0.5 if rule.step is None else rule.step
     return max(times * rule.tol, least), times * step
 
 
 def look_ahead(rule: StoppingRule, so_far: RunSoFar) -> Look:
-    """Return what a confirmation looks for: its products are a share of what the run has spent.
+    """Return the thresholds of a confirmation; its number of products is a fraction of the evaluations of the run.
 
-    Where the value does not move any more, the run ends in any case, and the confirmation may cost all that it can.
+    If the value no longer changes, the run ends in any case, and the confirmation may use the maximum number.
     """
     spent = so_far.evaluations.nfev + so_far.evaluations.nhev
     most = MOST_PRODUCTS if _stalled(so_far) else min(MOST_PRODUCTS, max(LEAST_PRODUCTS, int(SHARE * spent)))
@@ -472,7 +472,7 @@ def _flattest(recent: tuple[Measures, ...]) -> float:
 
 
 def _stalled(so_far: RunSoFar) -> bool:
-    """Return whether the value has not left the level of rounding for ten iterations, without constraints to meet."""
+    """Return whether the value has changed only by rounding for ten iterations, for problems without constraints."""
     current, previous = so_far.current, so_far.previous
     none = ROUNDING * so_far.eps * abs(current.fun)
     if previous is None or abs(current.fun - previous.fun) > none or current.feasibility is not None:
@@ -482,7 +482,7 @@ def _stalled(so_far: RunSoFar) -> bool:
 
 
 def _settled(recent: tuple[Measures, ...]) -> bool:
-    """Return whether the last step was short or changed the value little: one that falls for ever does neither."""
+    """Return whether the last step was short or changed the value little, unlike on an unbounded decrease."""
     if len(recent) < 2:
         return True
     now = recent[-1]
@@ -491,7 +491,7 @@ def _settled(recent: tuple[Measures, ...]) -> bool:
 
 
 def _steady(recent: tuple[Measures, ...]) -> bool:
-    """Return whether the curvatures of the last two steps agree within a factor of 100, and none ahead was negative."""
+    """Return whether the last two curvatures agree within a factor of 100 and no curvature ahead was negative."""
     if len(recent) < 2 or any(m.curvature_ahead is not None and m.curvature_ahead <= 0 for m in recent[-WINDOW:]):
         return False
     a, b = recent[-2].curvature, recent[-1].curvature
@@ -499,10 +499,10 @@ def _steady(recent: tuple[Measures, ...]) -> bool:
 
 
 def inside(measures: Measures) -> bool:
-    """Return whether the boundary of an open manifold is not what makes the Riemannian gradient small.
+    """Return whether the Riemannian gradient is small for another reason than the boundary of an open manifold.
 
-    There the metric shortens every gradient; in the closed convex set that the manifold is the inside of, the Euclidean
-    gradient of a minimum pushes outward or not at all.
+    Near the boundary the metric shortens every gradient. At a minimum over the closure of the manifold, a convex set,
+    the negative Euclidean gradient points outward or is zero.
     """
     if measures.pushed_inward is None:
         return True

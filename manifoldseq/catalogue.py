@@ -5,7 +5,7 @@ from .hooks._lookup import add_core
 
 
 def _manifold(name: str, factory: str, summary: str, example: str = "") -> hooks.ManifoldSpec:
-    """Return the record of a class in `manifolds`; `example` is the class whose example it has, by default that one."""
+    """Return the record of a class in `manifolds`; `example` is the class that defines its example."""
     package = "manifoldseq.manifolds"
     path = f"{package}.{example}" if example else f"{package}:{factory}"
     return hooks.ManifoldSpec(name, f"{package}:{factory}", f"{path}.example", summary=summary)
@@ -36,7 +36,7 @@ RECORDS = (
     _manifold("hyperbolic", "Hyperbolic", "Hyperbolic space on the hyperboloid"),
     _manifold("generalized-stiefel", "GeneralizedStiefel", "n × p matrices X with X' B X = I"),
     _manifold("bounded-diagonal", "BoundedDiagonal", "Diagonals with entries between -bound and bound"),
-    _manifold("box", "Box", "Arrays with entries between bounds of their own, which may be infinite"),
+    _manifold("box", "Box", "Arrays whose entries have individual bounds, which may be infinite"),
     _manifold("open-box", "OpenBox", "Vectors with entries inside (-bound, bound), metric of an unbounded coordinate"),
     _manifold("product", "Product", "Tuples of points, one of each factor"),
     _manifold("power", "Power", "Points of one manifold along a leading axis"),
@@ -125,7 +125,10 @@ RECORDS = (
     hooks.SolverSpec(
         "pymanopt:steepest-descent",
         "manifoldseq.solvers:Pymanopt.steepest_descent",
-        summary="pymanopt's SteepestDescent; a resumed run begins anew at the stored point, as of the next four",
+        summary=(
+            "pymanopt's SteepestDescent; a resumed run restarts at the stored point, like those of all solvers of "
+            "pymanopt"
+        ),
     ),
     hooks.SolverSpec(
         "pymanopt:conjugate-gradient",

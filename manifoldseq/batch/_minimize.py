@@ -75,7 +75,7 @@ def minimize_batch(
         :func:`manifoldseq.objective`. Compiled solvers run all problems in blocks, with one compiled call per block.
         With observers or checkpoints they run groups of 500 problems and call the observers after each group.
     options : mapping, optional
-        Of the solver.
+        Options of the solver.
     stop, tol, max_iter
         As in :func:`manifoldseq.minimize`. Rules are evaluated for every problem separately, with the time of the whole
         run.
@@ -140,13 +140,13 @@ def minimize_batch(
 
 
 def _solver(solver: str | Solver, options: Mapping[str, Any] | None, problems: Sequence[Problem]) -> Solver:
-    """Return the solver of the batch: a descent and a search, or one that runs many problems by itself."""
+    """Return the solver of the batch: a descent with a search, or a solver that runs many problems itself."""
     if options is not None and not isinstance(options, Mapping):
         raise TypeError(f"options={quoted(options)}: pass a dict of options of the solver")
     if options and not isinstance(solver, str):
         raise ValueError(
-            f"options={quoted(options)} are for a solver that is given by name: write "
-            f"{type(solver).__name__}(…) instead"
+            f"options={quoted(options)} are for a solver that is given by name: write {type(solver).__name__}(…) "
+            "instead"
         )
     algorithm = get_solver(solver, **(options or {})) if isinstance(solver, str) else solver
     able = isinstance(algorithm, Solver) and type(algorithm).minimize_rows is not Solver.minimize_rows
@@ -154,8 +154,8 @@ def _solver(solver: str | Solver, options: Mapping[str, Any] | None, problems: S
         for need in algorithm.needs:
             if not all(getattr(each.objective, need, None) for each in problems):
                 raise ValueError(
-                    f"the solver {quoted(solver)} needs {need}, which the objective of a problem lacks: give it with "
-                    "ms.objective(…)"
+                    f"the solver {quoted(solver)} needs {need}, which the objective of a problem does not have: pass "
+                    "it to ms.objective(…)"
                 )
         return algorithm
     if not isinstance(algorithm, LineSearch):
@@ -180,11 +180,13 @@ def _problems(problem: Problem | Sequence[Problem]) -> tuple[Problem, ...]:
                 "minimize_batch takes problems over one manifold"
             )
         if each.equalities or each.inequalities:
-            raise ValueError("minimize_batch takes no constraints: use minimize(…, solver='augmented-lagrangian')")
+            raise ValueError(
+                "minimize_batch does not support constraints: use minimize(…, solver='augmented-lagrangian')"
+            )
         if not (each.objective.value_and_gradient or (each.objective.batched and len(problems) == 1)):
             raise ValueError(
                 f"the objective of problem {k} has no gradient: minimize_batch needs batched or value_and_gradient "
-                "(for several problems, value_and_gradient of each); give it with ms.objective(…)"
+                "(for several problems, value_and_gradient of each); pass it to ms.objective(…)"
             )
     if not problems:
         raise ValueError("minimize_batch got an empty sequence of problems")
@@ -200,9 +202,7 @@ def _starts(
         raise ValueError(f"n_problems={quoted(n_problems)}: use a whole number ≥ 1")
     if x0 is None or isinstance(x0, str):
         if known is None or known < 1 or (n_problems is not None and n_problems != known):
-            raise ValueError(
-                f"n_problems={quoted(n_problems)}: say how many problems there are, or give their starts as x0"
-            )
+            raise ValueError(f"n_problems={quoted(n_problems)}: pass the number of problems, or their starts as x0")
         several = problems * int(known) if len(problems) == 1 else problems
         made = [
             start_point(each, x0, child, project) for each, child in zip(several, rng.spawn(len(several)), strict=True)
@@ -215,7 +215,7 @@ def _starts(
     compare_shapes(_row_shapes(point), manifold.shape, manifold.names, "a row of x0")
     n = lengths.pop()
     if known is not None and n != known:
-        raise ValueError(f"x0 has {n} starts for {known} problems: give one per problem")
+        raise ValueError(f"x0 has {n} starts for {known} problems: pass one start per problem")
     check_finite(point, "x0")
     return on_manifold(manifold, point, project=project)
 
@@ -225,7 +225,7 @@ def _row_shapes(tree: Any) -> Any:
 
 
 class _Batched:
-    """Checked answers of `batched`; once they are arrays of jax, for a few numbers of rows: it compiles for each."""
+    """Validated results of `batched`; arrays of jax get few different numbers of rows, as each is compiled."""
 
     def __init__(self, batched: Callable[..., Any], n: int) -> None:
         self._batched, self._sizes = batched, [*itertools.takewhile(lambda k: k < n, (4**k for k in range(30))), n]
@@ -248,7 +248,7 @@ class _Batched:
 
 
 def _oracle(problems: tuple[Problem, ...], n: int) -> Oracle:
-    """Return the function of rows of points that evaluates the problems they belong to, with checked answers."""
+    """Return the function that evaluates the problems of given rows of points, with validated results."""
     batched = problems[0].objective.batched if len(problems) == 1 else None
     if batched is not None:
         return _Batched(batched, n)

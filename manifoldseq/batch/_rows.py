@@ -22,10 +22,10 @@ from ..solvers._around import in_range, in_unit, leaves_range
 Oracle = Callable[[Any, np.ndarray], tuple[np.ndarray, Any]]
 
 FEW = 5
-"""So many rows at most go on one by one: an iteration of rows costs as much as five or six of single problems."""
+"""Maximum number of rows that continue as single problems: an iteration of rows costs five or six single ones."""
 
 MANY = 128
-"""So many rows that may have ended, or as many as still move, are measured again at once.
+"""Number of rows that may have ended (at most the number of active rows) that are measured again together.
 
 Compared with 32, batches of 500 and of 1,000 problems take 0.9 of the time; with 256 they take as long.
 """
@@ -36,7 +36,7 @@ _FAILED = (np.linalg.LinAlgError, FloatingPointError)
 
 
 class RowProblem(Problem[Any]):
-    """Many problems over one manifold, as a solver sees them: points and values have a leading axis.
+    """Many problems over one manifold in the form for solvers: points and values have a leading axis.
 
     Parameters
     ----------
@@ -46,7 +46,7 @@ class RowProblem(Problem[Any]):
     which : ndarray of int
         The numbers of the rows.
     trials : ndarray of float
-        Evaluations of every row, counted here; one array for all parts of a batch.
+        Number of evaluations of every row, in one array for all parts of a batch.
 
     Examples
     --------
@@ -78,7 +78,7 @@ class RowProblem(Problem[Any]):
         return self.value_and_gradient(points)[0]
 
     def value_and_gradient(self, points: Any) -> tuple[np.ndarray, Any]:
-        """Return values and gradients; of a row where linear algebra fails, infinity and NaN."""
+        """Return values and gradients; infinity and NaN for rows in which linear algebra fails."""
         self.trials[self.which] += 1
         try:
             return self.oracle(points, self.which)
@@ -118,7 +118,7 @@ class RowProblem(Problem[Any]):
 
 
 class Clock(StoppingRule):
-    """Never ends the run, but tells the rows the time that only the loop knows."""
+    """A rule that never ends the run; it passes the time of the loop to the rows."""
 
     time = 0.0
 
@@ -140,7 +140,7 @@ class _Now(NamedTuple):
 
     @classmethod
     def of(cls, measures: Measures) -> np.ndarray:
-        """Return the columns of measures: shape (8,), of many problems (problems, 8)."""
+        """Return the columns of measures, of shape (8,), or (problems, 8) for many problems."""
         columns = [np.nan if (value := getattr(measures, name)) is None else value for name in cls._fields]
         return np.stack(np.broadcast_arrays(*columns), axis=-1)
 
@@ -150,11 +150,11 @@ _NONE, _NO_COLUMNS = Evaluations(), {}
 
 @dataclass(frozen=True)
 class RowRun:
-    """The start and the step of a batch: the state holds the best point of every problem, and the active ones.
+    """The start and the step of a batch; the state contains the best point of every problem, and the active problems.
 
-    Most of these are ``"rows"`` of one state of the solver. Those that may have ended are ``"waiting"`` until enough of
-    them are there to be measured again at once. A few go on ``"alone"``, as `minimize` runs them: the last ones, those
-    at a saddle, and those that need a unit of their own.
+    Most active problems are ``"rows"`` of one state of the solver. Problems that may have ended are ``"waiting"`` until
+    there are enough to measure them again together. A few problems continue ``"alone"`` as in `minimize`: the last
+    problems, problems at a saddle, and problems that need a separate unit.
     """
 
     manifold: Manifold
@@ -166,7 +166,7 @@ class RowRun:
 
     @cached_property
     def single(self) -> Solver:
-        """The solver of problems that go on alone."""
+        """The solver of problems that continue alone."""
         return in_range(self.algorithm)
 
     def start(self, points: Point) -> tuple[State, Measures]:
@@ -194,7 +194,7 @@ class RowRun:
         return self.settled({**state, "first": (state["fun"], first)}, trials, None)
 
     def step(self, state: State) -> tuple[State, Measures]:
-        """Move the active problems but those that wait, and keep the best point of each."""
+        """Move the active problems that do not wait, and store the best point of each."""
         rows, alone, trials, nit = state["rows"], [], np.zeros(len(state["fun"])), state["nit"].copy()
         lengths = [0.0]
         if rows["which"].size:
@@ -221,7 +221,7 @@ class RowRun:
         return self.problem(np.array([number]), trials).one(0)
 
     def kept(self, state: State, better: bool, rows: Any = None, alone: Any = None) -> State:
-        """Return the state with the points of rows and of others as their best ones; only those lower, if asked for."""
+        """Return the state with the points of rows and of others as best points, optionally only if they are lower."""
         rows, alone = state["rows"] if rows is None else rows, state["alone"] if alone is None else alone
         some = rows["recent"][:, -1, 0] < state["fun"][rows["which"]] if better else np.ones(rows["which"].size, bool)
         places, now = rows["which"][some], rows["recent"][some, -1]
@@ -236,12 +236,12 @@ class RowRun:
         return state
 
     def astray(self, rows: State) -> np.ndarray:
-        """Return the rows whose gradients have left the range in which squares are exact: they need a unit."""
+        """Return the rows whose squared gradients would overflow or underflow, so that they need a unit."""
         grad, grad_norm = rows["solver"]["grad"], rows["solver"]["grad_norm"]
         return np.flatnonzero(leaves_range(self.single, grad.dtype, grad_norm))
 
     def parted(self, state: State, trials: np.ndarray, some: np.ndarray, part: str = "rows") -> State:
-        """Return the state with some rows alone, in units of their own where they need one."""
+        """Return the state with some rows alone, in separate units if necessary."""
         if not some.size:
             return state
         rows, alone = state[part], list(state["alone"])
@@ -257,7 +257,7 @@ class RowRun:
         return {**state, part: ROWS.take(rest, rows), "alone": tuple(alone)}
 
     def settled(self, state: State, trials: np.ndarray, step_size: float | None) -> tuple[State, Measures]:
-        """Count, let the problems that are solved or cannot go on leave, and measure the whole."""
+        """Count iterations, remove the problems that are solved or cannot continue, and measure the whole batch."""
         before = state["nfev"]
 
         def counted() -> State:
@@ -304,11 +304,11 @@ class RowRun:
         return state, self.whole(state, step_size, float(trials.sum()))
 
     def asked(self, so_far: RunSoFar) -> Status | None:
-        """Return the status that the rule or the last step gives."""
+        """Return the status of the rule or of the last step."""
         return self.rule.check(so_far) or so_far.current.status
 
     def asked_alone(self, state: State, one: State, trials: np.ndarray) -> tuple[State, Status | None]:
-        """Return a problem that goes on alone, with what a confirmation has measured, and why it ends or None."""
+        """Return a problem that continues alone, with the measures of a confirmation, and its status or None."""
         part = {"which": np.array([one["which"]]), "recent": one["recent"][None], "failed": [False]}
         so_far = self.so_far(state, part, 0)
         so_far.current.status = Status[one["status"]] if one["status"] else None
@@ -344,7 +344,7 @@ class RowRun:
         return {**one, "solver": lower[0], "recent": recent, "status": None}, None
 
     def judged(self, state: State, part: State, trials: np.ndarray) -> tuple[State, list[Status | None]]:
-        """Return a part after its rows have been measured again, and why they end, or None."""
+        """Return a part after its rows have been measured again, and their statuses (or None)."""
         problem, before = self.problem(part["which"], trials), trials.copy()
         solver, recent = part["solver"], part["recent"].copy()
         runs = [self.so_far(state, part, k) for k in range(len(recent))]
@@ -370,7 +370,7 @@ class RowRun:
         return {**part, "recent": recent}, found
 
     def without(self, state: State, part: str, found: list[Status | None]) -> State:
-        """Return the state without the rows of a part that have ended, those that are solved at their last points."""
+        """Return the state without the ended rows of a part; solved rows keep their last points."""
         ended = np.array([status is not None for status in found], bool)
         if not ended.any():
             return state
@@ -393,7 +393,7 @@ class RowRun:
         return {"which": which, "solver": solver, "recent": np.concatenate(recent), "failed": failed}
 
     def so_far(self, state: State, rows: State, k: int | None = None) -> RunSoFar:
-        """Return the run of row `k` so far, or without it those of all, as arrays."""
+        """Return the run of row `k` so far, or the runs of all rows as arrays if `k` is None."""
         i = rows["which"] if k is None else int(rows["which"][k])
         fun, first = (column[i] for column in state["first"])
         nit, spent, eps = state["nit"][i], state["nfev"][i], EPS[dtype_of(state["x"])]
@@ -421,7 +421,7 @@ class RowRun:
 
 
 def _measures(recent: np.ndarray) -> tuple[Measures, ...]:
-    """Return the measures of one problem at its last iterates, from shape (iterates, 8); numbers of NaN are unknown."""
+    """Return the measures of one problem at its last iterates, from shape (iterates, 8); NaN marks unknown numbers."""
     known = recent.astype(object)
     known[:, 2:][np.isnan(recent[:, 2:])] = None
     rows = known.tolist()  # in the order of `_Now`
@@ -440,12 +440,12 @@ def _columns(recent: np.ndarray) -> tuple[Measures, ...]:
 
 
 def _failed(measures: Measures, n: int) -> np.ndarray:
-    """Return which rows found no decrease in a step: the status of their measures is an array, or that of all."""
+    """Return a mask of the rows without a decrease in a step, from an array of statuses or a common status."""
     given = measures.status
     return np.full(n, given is not None) if given is None or isinstance(given, Status) else given
 
 
 def _overall(names: np.ndarray) -> str:
-    """Return the name of the status that the whole run ends with: the most frequent failure, else success."""
+    """Return the name of the status of the whole run: the most frequent failure, or success if there is none."""
     failures = [name for name in names.tolist() if not Status[name].success]
     return max(failures, key=failures.count) if failures else Status.CONVERGED.name

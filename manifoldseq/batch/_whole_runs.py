@@ -1,4 +1,4 @@
-"""Many problems by a solver that runs them whole: the loop sees one step per group of problems."""
+"""Many problems by a solver that runs each completely: the loop has one step per group of problems."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from ..linalg import ROWS
 from ..solvers import Solver
 
 GROUP = 500
-"""Problems between two events, or checkpoints, where anybody asks for them."""
+"""Number of problems between two events or checkpoints, if there are observers or checkpoints."""
 
 State = dict[str, Any]
 
@@ -30,14 +30,14 @@ class WholeRuns:
     group: int
 
     def start(self, points: Any, n: int) -> tuple[State, Measures]:
-        """Return the state in which no problem has been solved."""
+        """Return the initial state, in which no problem is solved."""
         nothing, count = np.full(n, np.nan), np.zeros(n)
         state = {"x": points, "fun": nothing, "grad_norm": nothing, "first": (nothing, count), "done": 0}
         state |= {"nit": count.astype(int), "nfev": count, "status": np.full(n, "", "U20")}
         return state, Measures(0.0, 0.0, extra={"active": n})
 
     def step(self, state: State) -> tuple[State, Measures]:
-        """Solve the next problems; the last group is filled up, so that all have one size."""
+        """Solve the next group of problems; the last group is padded, so that all groups have one size."""
         n, a = len(state["fun"]), state["done"]
         size = min(self.group, n)
         rows = np.arange(a, min(a + size, n))

@@ -14,7 +14,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     Parameters
     ----------
     arguments : sequence of str, optional
-        By default those of the process.
+        The arguments, by default those of the process.
 
     Returns
     -------

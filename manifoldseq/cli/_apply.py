@@ -82,7 +82,7 @@ def apply(run_dir: Path, data: tuple[str, ...], reading: tuple[str, ...], views:
     except ValueError as error:
         raise BadInput(str(error)) from error
     if isinstance(model, Result):
-        raise BadInput(f"{run_dir} holds the solution of a problem, not an estimator: there is nothing to apply")
+        raise BadInput(f"{run_dir} contains the solution of a problem and no estimator: there is nothing to apply")
     methods = {method: name for method, name in _METHODS.items() if callable(getattr(model, method, None))}
     if not methods:
         raise BadInput(f"{type(model).__name__} has none of {', '.join(_METHODS)}: there is nothing to apply")
@@ -118,7 +118,7 @@ def apply(run_dir: Path, data: tuple[str, ...], reading: tuple[str, ...], views:
 
 
 def _loaded(run_dir: Path, model: Any, data: tuple[str, ...], given: dict[str, Any], views: str | None) -> Loaded:
-    """Read data as the run read its own, where it remembers that."""
+    """Read data with the options and columns of the run, if the run stores them."""
     name = registered_name(model)
     record = hooks.get_record(hooks.EstimatorSpec, name)
     memory = _memory(run_dir)
@@ -142,27 +142,27 @@ def _loaded(run_dir: Path, model: Any, data: tuple[str, ...], given: dict[str, A
 
 
 def _memory(run_dir: Path) -> dict[str, Any]:
-    """Return what a run remembers of its columns; nothing of a run from before, or of a model alone."""
+    """Return the stored columns of a run; an empty dict for a model without a run."""
     found = run_of(run_dir).get("columns")
     return found if isinstance(found, dict) else {}
 
 
 def _filled(model: Any, loaded: Loaded, X: Any) -> list[np.ndarray] | None:
-    """Return the views with what is missing filled in, None where nothing is, or the model cannot."""
+    """Return the views with filled missing values; None if nothing is missing or the model cannot fill values."""
     if loaded.kind != "views" or not callable(getattr(model, "impute", None)):
         return None
     return model.impute(X) if any(np.isnan(view).any() for view in X) else None
 
 
 def _deviations(model: Any, X: Any) -> list[np.ndarray] | None:
-    """Return the standard deviations of what is filled in, None where the model does not know them."""
+    """Return the standard deviations of filled values; None if the model does not provide them."""
     if not callable(getattr(model, "impute_variance", None)):
         return None
     return [np.sqrt(part) for part in model.impute_variance(X)]
 
 
 def _of_columns(what: str, loaded: Loaded, views: list[np.ndarray]) -> dict[str, Any]:
-    """Return the columns of views under their names, those that two views have under that of the view too."""
+    """Return the columns of views by name; names that occur in two views are prefixed by the view."""
     names = loaded.names or [list(map(str, range(view.shape[1]))) for view in views]
     every = [name for of_view in names for name in of_view]
     return {
@@ -173,7 +173,7 @@ def _of_columns(what: str, loaded: Loaded, views: list[np.ndarray]) -> dict[str,
 
 
 def _arrays(name: str, answer: Any) -> Iterator[tuple[str, np.ndarray]]:
-    """Yield the arrays of an answer: itself, or the fields of a record of arrays."""
+    """Yield the arrays of a result: the array itself, or the fields of a record of arrays."""
     if is_dataclass(answer) and not isinstance(answer, type):
         for one in fields(answer):
             value = getattr(answer, one.name)
@@ -190,7 +190,7 @@ def _npz(arrays: dict[str, np.ndarray]) -> bytes:
 
 
 def _flat(arrays: dict[str, np.ndarray]) -> dict[str, Any]:
-    """Return the columns of arrays of any shape, a row for each entry of their first axis."""
+    """Return the columns of arrays of any shape, with one row for each entry of the first axis."""
     columns: dict[str, Any] = {"row": range(len(next(iter(arrays.values()))))}
     for name, array in arrays.items():
         for index in np.ndindex(array.shape[1:]):

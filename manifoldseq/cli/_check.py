@@ -14,7 +14,7 @@ from ._plugin_files import load_file
 from ._shared import BadInput
 
 IN_PART = 3
-"""The exit status if nothing failed, and something that can be exercised was only imported."""
+"""The exit status if no record failed, but a record that can be tested was only imported."""
 
 
 @click.command()
@@ -80,7 +80,7 @@ def check(package: str, import_only: tuple[str, ...]) -> int:
 
 
 class _Outcome(NamedTuple):
-    """What became of a record: ``passed``, ``failed``, ``imported``, which may be intended, or ``left out``."""
+    """The outcome of a record: ``passed``, ``failed``, ``imported`` (possibly intended) or ``left out``."""
 
     name: str
     state: str
@@ -89,7 +89,7 @@ class _Outcome(NamedTuple):
 
 
 def _outcome(record: hooks.Record, records: Sequence[hooks.Record], import_only: bool) -> _Outcome:
-    """Run the checker of a record, any exception being a failure of the plugin."""
+    """Run the checker of a record; any exception counts as a failure of the plugin."""
     from ..testing._registered import NotExercised, check_record
 
     name = f"{record.kind.removesuffix('s')} {record.name}"

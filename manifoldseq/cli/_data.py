@@ -58,7 +58,7 @@ class Loaded:
     parts : tuple of SequenceData
         The data of each view, with the same members in the same order; a single entry without views.
     memory : dict
-        Their columns and files, see `remembered`.
+        The columns and files of the views, see `remembered`.
     remarks : tuple of str
         Remarks about time columns and the pairing of members.
     sources : tuple of str
@@ -105,7 +105,7 @@ class Loaded:
         return re.sub(r"\bsequence ([0-9]+)\b", name, message)
 
     def release(self) -> None:
-        """Let the system take back the memory of arrays that are on disk."""
+        """Release the memory of arrays that are on disk."""
         for part in self.parts:
             for x in part.sequences:
                 release(x)
@@ -149,7 +149,9 @@ def load_data(
     files = [_load_one(source, options, kind, partial(names, i)) for i, source in enumerate(sources)]
     for source, data in zip(sources, files, strict=True):
         if kind != "samples" and any(map(issparse, data.sequences)):
-            raise BadInput(f"{source} holds a sparse matrix, but {name} takes {kind}: fit {_takers_of_sparse()} to it")
+            raise BadInput(
+                f"{source} contains a sparse matrix, but {name} requires {kind}: fit {_takers_of_sparse()} to it"
+            )
     remarks = [line for source, data in zip(sources, files, strict=True) for line in _remarks(source, data)]
     columns = _columns(sources, files, kind, name, views, run, missing=advice is None)
     memory = remembered(files, [one for one in columns if one is not None]) if run is None or views else dict(run[1])
@@ -180,12 +182,12 @@ def _columns(
     *,
     missing: bool,
 ) -> Sequence[Columns | None]:
-    """Return the columns of each view, as the options, the run or the files say; None for a view that is missing."""
+    """Return the columns of each view from the options, the run or the files; None for a missing view."""
     if views is not None:
         chosen = chosen_columns(views, sources, files)
         if kind == "views" and len(chosen) == 1 and not views.strip().isdecimal():
             raise BadInput(
-                f"--views {views} is one view, {name} takes two or more: put a colon between them, as in a,b:c"
+                f"--views {views} is one view, but {name} needs two or more: separate views by a colon, as in a,b:c"
             )
         return chosen
     if run is not None:
@@ -194,42 +196,42 @@ def _columns(
         return [all_columns(i, data) for i, data in enumerate(files)]
     width = files[0].sequences[0].shape[1]
     raise BadInput(
-        f"{name} takes views: share the {width} columns out, such as --views 1,{width - 1} or --views "
-        f"{example(files[0])}, or give a file for each view"
+        f"{name} needs views: assign the {width} columns to views, such as --views 1,{width - 1} or --views "
+        f"{example(files[0])}, or pass one file per view"
         if width > 1
-        else f"{name} takes views, and {sources[0]} has one column: give a file for each view"
+        else f"{name} needs views, but {sources[0]} has one column: pass one file per view"
     )
 
 
 def _check_values(source: str, part: SequenceData, kind: str, advice: Callable[[], str] | None) -> None:
-    """Raise BadInput where a value is infinite, or missing where the estimator accepts no missing values."""
+    """Raise BadInput for infinite values, and for missing values if the estimator does not accept them."""
     if where := _first(np.isinf, source, part, kind):
-        raise BadInput(f"{where} is infinite: clip it, or leave it empty where it is missing")
+        raise BadInput(f"{where} is infinite: clip it, or leave it empty if the value is missing")
     if advice is not None and (where := _first(np.isnan, source, part, kind)):
         raise BadInput(f"{where} is missing{advice()}")
 
 
 def _check_number(name: str, kind: str, sources: Sequence[str], views: str | None) -> None:
-    """Raise BadInput for views if the estimator takes none, and for a file that is named twice."""
+    """Raise BadInput for views if the estimator does not support them, and for a file that is named twice."""
     if kind in _OF_VIEWS:
         places = [Path(source).resolve() if Path(source).exists() else source for source in sources]
         if twice := [source for i, source in enumerate(sources) if places[i] in places[:i]]:
-            raise BadInput(f"{twice[0]} is given twice: give it once, and share its columns out by --views")
+            raise BadInput(f"{twice[0]} is given twice: pass it once, and assign its columns to views by --views")
         return
     if len(sources) == 1 and views is None:
         return
     able = ", ".join(sorted(name for name, one in named("estimators") if getattr(one, "input", "") in _OF_VIEWS))
     of_views = f"; estimators of views are {able}" if able else ""
     if views is not None:
-        raise BadInput(f"--views {views}: {name} takes {kind}, not views: leave it out{of_views}")
-    together = "put them into one folder and give its name" if kind == "sequences" else "join them into one"
-    raise BadInput(f"{name} takes {kind} of one file, and {len(sources)} are given: {together}{of_views}")
+        raise BadInput(f"--views {views}: {name} requires {kind}, not views: leave it out{of_views}")
+    together = "put them into one folder and pass the folder" if kind == "sequences" else "join them into one file"
+    raise BadInput(f"{name} requires {kind} of one file, but {len(sources)} files are given: {together}{of_views}")
 
 
 def _load_one(
     source: str, options: Mapping[str, Any], kind: str, names: Callable[[Sequence[str]], list[str]]
 ) -> SequenceData:
-    """Read a file or load a data set; `names` says which columns of a table are asked for by name."""
+    """Read a file or load a data set; `names` are the columns of a table that are requested by name."""
     try:
         if Path(source).exists():
             chosen = {**_defaults(source, kind, options.get("reader")), **options}
@@ -255,7 +257,7 @@ def _load_one(
 
 
 def _read(source: str, options: Mapping[str, Any]) -> SequenceData:
-    """Read a file or folder; what is warned of is a line on the terminal."""
+    """Read a file or folder; warnings become lines on the terminal."""
     with _warnings_as_lines():
         return read(Path(source), **options)
 
@@ -270,7 +272,7 @@ def _warnings_as_lines() -> Iterator[None]:
 
 
 def _header(source: str, options: Mapping[str, Any]) -> list[str]:
-    """Return the names of the channels that a table may have, or the first one in a folder; of another file none."""
+    """Return the names of the channels of a table, or of the first table in a folder; None for other files."""
     file = sequence_files(source)[0][0][0] if Path(source).is_dir() else Path(source)
     suffix = file.suffix.lower()
     if not file.is_file() or suffix not in _TABLES or "channels" in options or "reader" in options:
@@ -282,7 +284,7 @@ def _header(source: str, options: Mapping[str, Any]) -> list[str]:
 
 
 def _defaults(source: str, kind: str, reader: str | None) -> dict[str, Any]:
-    """Return options of a reader of tables: samples and views need no clock, nor ids, and bags no clock."""
+    """Return options of a reader of tables: samples and views need no time axis and no ids, and bags no time axis."""
     wanted = {"samples": {"id": "auto", "ordered": False}, "views": {"id": "auto", "ordered": False}}
     known = options_of(reader_of(source, reader))
     chosen = wanted.get(kind, {"ordered": False} if kind == "bags" else {})
@@ -292,7 +294,7 @@ def _defaults(source: str, kind: str, reader: str | None) -> dict[str, Any]:
 def _with_absent(
     parts: Sequence[SequenceData], columns: Sequence[Columns | None], memory: Mapping[str, Any]
 ) -> tuple[list[SequenceData], str]:
-    """Return parts with NaN for each view that no file has."""
+    """Return parts with NaN for each view that no file contains."""
     there = iter(parts)
     found, absent = [], []
     for v, one in enumerate(columns):
@@ -319,20 +321,21 @@ def takes_missing(model: Any, *, fitted: bool = False) -> bool:
 
 
 def check_sparse(name: str, model: Any, loaded: Loaded) -> None:
-    """Raise BadInput if rows are sparse and an estimator does not say that it takes such."""
+    """Raise BadInput if rows are sparse and the estimator does not declare that it accepts sparse rows."""
     from sklearn.utils import get_tags
 
     if not any(map(issparse, loaded.data.sequences)):
         return
     if not (hasattr(model, "__sklearn_tags__") and get_tags(model).input_tags.sparse):
         raise BadInput(
-            f"{loaded.sources[0]} holds a sparse matrix, which {name} does not take: fit {_takers_of_sparse()}, or "
+            f"{loaded.sources[0]} contains a sparse matrix, which {name} does not accept: fit {_takers_of_sparse()}, "
+            "or "
             "save the rows as an array, numpy.savez(path, X=rows.toarray())"
         )
 
 
 def _takers_of_sparse() -> str:
-    """Return the names of the estimators that take sparse rows."""
+    """Return the names of the estimators that accept sparse rows."""
     from sklearn.utils import get_tags
 
     found = []
@@ -345,13 +348,13 @@ def _takers_of_sparse() -> str:
 
 
 def _missing(model: Any) -> dict[str, Any]:
-    """Return the settings of an estimator, and of objects in it, that say what missing values are taken for."""
+    """Return the settings of an estimator and of its objects that select the treatment of missing values."""
     found = known_settings(type(model), model.get_params(deep=False))
     return {path: value for path, value in found.items() if path.rpartition(".")[2] == "missing"}
 
 
 def _first(wrong: Callable[[np.ndarray], np.ndarray], source: str, data: SequenceData, kind: str) -> str:
-    """Return where the first value of that kind is, in the words of the files, or nothing if there is none."""
+    """Return the place of the first value of that kind in terms of the files, or None."""
     before = 0
     for name, x in zip(data.ids, data.sequences, strict=True):
         values: Any = x.data if issparse(x) else x
@@ -370,7 +373,7 @@ def _first(wrong: Callable[[np.ndarray], np.ndarray], source: str, data: Sequenc
 
 
 def _first_entry(wrong: Callable[[np.ndarray], np.ndarray], x: Any) -> tuple[int, int]:
-    """Return row and column of the first wrong value of an array, or of sparse rows."""
+    """Return row and column of the first invalid value of an array, or of sparse rows."""
     if not issparse(x):
         t, channel = np.argwhere(wrong(x))[0].tolist()
         return t, channel
@@ -379,7 +382,7 @@ def _first_entry(wrong: Callable[[np.ndarray], np.ndarray], x: Any) -> tuple[int
 
 
 def _member(sources: Sequence[str], name: str) -> str:
-    """Return what a message calls a sequence: its file, or its id and the table."""
+    """Return the name of a sequence in messages: its file, or its id and the table."""
     if len(sources) > 1:
         return f"id {name!r}"
     file = Path(sources[0]) / name  # of a folder whose files hold a column of ids it is not there
@@ -387,7 +390,7 @@ def _member(sources: Sequence[str], name: str) -> str:
 
 
 def _finite(x: np.ndarray) -> bool:
-    """Return whether the sum of the values is finite, so that all of them are; it takes no memory."""
+    """Return whether the sum of the values, and therefore every value, is finite, without additional memory."""
     with np.errstate(all="ignore"):
         return bool(np.isfinite(x.sum()))
 
@@ -411,7 +414,7 @@ def advice_on_missing(name: str, kind: str) -> str:
 def load_labels(path: Path, loaded: Loaded) -> np.ndarray:
     """Read one label per line, lines ``name,label``, or a ``.npy`` array.
 
-    One label for each sequence, or, of samples and views, for each row in the order of the file.
+    The file has one label for each sequence or, for samples and views, for each row in the order of the data.
 
     Raises
     ------
@@ -430,7 +433,7 @@ def load_labels(path: Path, loaded: Loaded) -> np.ndarray:
     n_rows = sum(x.shape[0] for x in loaded.data.sequences)
     if labels.shape != (n,) and not (by_row and labels.shape == (n_rows,)):
         what = f"{n_rows} rows" if by_row else f"{n} sequences"
-        raise BadInput(f"{path} holds labels of shape {labels.shape} for {what}: give one label each")
+        raise BadInput(f"{path} contains labels of shape {labels.shape} for {what}: write one label for each")
     if not by_row or len(labels) != n_rows:
         return labels
     order = loaded.data.order
@@ -460,15 +463,14 @@ def _by_name(path: Path, lines: list[str], loaded: Loaded) -> np.ndarray | None:
         raise BadInput(f"{path} has the line {quoted(lines[-1])}, which begins with a name: write name,label")
     if pairs and len({name for name, _ in rows}) == len(rows) > 1:
         raise BadInput(
-            f"{path} has lines of two cells, such as {quoted(lines[-1])}, but the first cells are no names of "
-            f"the data, "
-            f"such as {quoted(ids[0])}: write name,label, or the label alone"
+            f"{path} has lines of two cells, such as {quoted(lines[-1])}, but the first cells are not names in the "
+            f"data, such as {quoted(ids[0])}: write name,label, or only the label"
         )
     return None
 
 
 def _check_order(sources: Sequence[str], parts: Sequence[SequenceData], files: Sequence[int]) -> None:
-    """Raise BadInput if rows are paired in order and only one file was sorted, or grouped by id."""
+    """Raise BadInput if rows are paired in order but only one file was sorted or grouped by id."""
     without = [sources[file] for part, file in zip(parts, files, strict=True) if part.numbered]
     for part, file in zip(parts, files, strict=True) if without else ():
         if part.order is not None:
@@ -479,20 +481,20 @@ def _check_order(sources: Sequence[str], parts: Sequence[SequenceData], files: S
 
 
 def absolute(sources: Sequence[str]) -> str | list[str] | None:
-    """Return what names the same data in every folder, as `run.toml` has it."""
+    """Return the name of data that is valid in every folder, for `run.toml`."""
     found = [str(Path(one).resolve()) if Path(one).exists() else absolute_name(one) for one in sources]
     return found if len(found) > 1 else found[0] if found else None
 
 
 def listed(data: Any) -> tuple[str, ...]:
-    """Return the names of data that `run.toml` has."""
+    """Return the names of data for `run.toml`."""
     return (data,) if isinstance(data, str) else tuple(data or ())
 
 
 def as_input(loaded: Loaded, labels: np.ndarray | None) -> tuple[Any, np.ndarray | None]:
     """Return X and y for an estimator of sequences, of their rows (``"samples"``), or of views of either.
 
-    Views of the rows are ``"views"``; those of the sequences, each a list of arrays, are ``"bags"``.
+    ``"views"`` are views of rows, and ``"bags"`` are views of sequences, each a list of arrays.
     """
     if loaded.kind == "sequences":
         return loaded.data.sequences, labels
@@ -505,7 +507,7 @@ def as_input(loaded: Loaded, labels: np.ndarray | None) -> tuple[Any, np.ndarray
 
 
 def _joined(sequences: list[np.ndarray]) -> np.ndarray:
-    """Return all rows: as they are if they lie one after the other; of arrays on disk, each is let go once copied."""
+    """Return all rows as one array, not copied if contiguous; arrays on disk are released after the copy."""
     if len(sequences) == 1:
         return sequences[0]
     if (together := in_one(sequences)) is not None:
@@ -525,7 +527,7 @@ def _joined(sequences: list[np.ndarray]) -> np.ndarray:
 
 
 def member_ids(loaded: Loaded) -> list[str]:
-    """Return the id of each sequence or bag, or, for samples and views, that of the sequence of each row."""
+    """Return the id of each sequence or bag or, for samples and views, the id of the sequence of each row."""
     data = loaded.data
     if loaded.kind not in _BY_ROW:
         return list(data.ids)
@@ -535,7 +537,7 @@ def member_ids(loaded: Loaded) -> list[str]:
 
 
 def _remarks(source: str, data: SequenceData) -> list[str]:
-    """Return a line for what was taken as the clock of a table, and for channels that may be one."""
+    """Return lines about the column that is used as the time axis, and about channels that may be a time axis."""
     said = []
     if data.clocks:
         names = " and ".join(map(repr, data.clocks))
@@ -558,7 +560,7 @@ def _remarks(source: str, data: SequenceData) -> list[str]:
 
 
 def describe(loaded: Loaded, labels: np.ndarray | None) -> str:
-    """Return one line about the data, as an estimator of this kind sees it."""
+    """Return one line about the data in the form for an estimator of this kind."""
     lengths = [sequence.shape[0] for sequence in loaded.data.sequences]
     classes = "" if labels is None else f", {counted(len(np.unique(labels)), 'class')}"
     *others, last = (part.sequences[0].shape[1] for part in loaded.parts)
@@ -573,7 +575,7 @@ def describe(loaded: Loaded, labels: np.ndarray | None) -> str:
 
 
 def named_views(loaded: Loaded) -> str:
-    """Return one line about the columns of each view, nothing where there are no views or no names."""
+    """Return one line about the columns of each view, or nothing without views or names."""
     if loaded.kind not in _OF_VIEWS or loaded.names is None:
         return ""
     return "; ".join(f"view {v}: {shown(names)}" for v, names in enumerate(loaded.names))

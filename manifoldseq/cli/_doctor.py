@@ -19,7 +19,7 @@ from ._shared import echo_json, echo_table, json_option
 
 _REQUIREMENT = re.compile(r"([A-Za-z0-9._-]+)[^;]*(?:;.*extra\s*==\s*['\"]([^'\"]+)['\"])?")
 _NOT_LISTED = ("", "cli", "all", "test", "dev", "docs")
-"""What every command needs, and what is for developers; the others are the extras that doctor lists."""
+"""Extras that every command needs, and extras for developers; doctor lists the other extras."""
 _THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
 
 
@@ -88,7 +88,7 @@ def _show(report: dict[str, Any]) -> None:
 def _required() -> dict[tuple[str, str], list[str]]:
     """Return the distributions that manifoldseq and its installed plugins require, by distribution and extra.
 
-    The extra is ``""`` for what is always needed.
+    The extra is ``""`` for distributions that are always required.
     """
     found: dict[tuple[str, str], list[str]] = {}
     for owner in (PROJECT, *BUNDLED):

@@ -102,14 +102,14 @@ def fit(
       manifoldseq fit --config runs/bm/run.toml -o runs/bm --resume
     """
     if jobs is not None and dask is not None:
-        raise BadInput("--jobs and --dask say where to compute, here or on a cluster: give one of them")
-    lacking = "give ESTIMATOR and DATA, or --config run.toml: see `manifoldseq fit --help`"
+        raise BadInput("--jobs and --dask both select where to compute, here or on a cluster: pass only one of them")
+    lacking = "pass ESTIMATOR and DATA, or --config run.toml: see `manifoldseq fit --help`"
     asked = asked_of("estimator", estimator, data, options, {"labels": str}, lacking=lacking)
     if not asked.data:
         raise BadInput(lacking)
     if options.seed is not None:
         if "random_state" in parse_pairs(options.settings):
-            raise BadInput("--seed and --set random_state=… set the same parameter: give one of them")
+            raise BadInput("--seed and --set random_state=… set the same parameter: pass only one of them")
         asked.settings.pop("random_state", None)  # of the file
     labels = labels or (Path(asked.config["labels"]) if "labels" in asked.config else None)
     asked = replace(asked, name=asked_name(asked.name, "estimators"))
@@ -140,8 +140,8 @@ class _Fit(Task):
         labels = loaded.data.labels if self._labels is None else load_labels(self._labels, loaded)
         if labels is None and kind in ("sequences", "samples") and takes_labels(self.model, only=True):
             raise BadInput(
-                f"{name} needs labels, and {self.asked.data[0]} has none: give them by --labels FILE, one a "
-                "line or as name,label; or by a column 'label' of a table, subfolders named by label, or labels.csv in "
+                f"{name} needs labels, but {self.asked.data[0]} has none: pass --labels FILE with one label per line "
+                "or lines name,label; or add a column 'label' to a table, subfolders named by label, or labels.csv in "
                 "a folder"
             )
         try:
@@ -154,7 +154,7 @@ class _Fit(Task):
         return self.name, {name: value for name, value in self.parameters().items() if name not in _MAY_CHANGE}
 
     def finished(self, directory: Path) -> int | None:
-        """Return 0, None where quality figures are to be added."""
+        """Return 0, or None if quality figures still have to be added."""
         return None if self._quality and lacks_quality(directory) else 0
 
     def about(self) -> dict[str, Any]:
@@ -170,7 +170,7 @@ class _Fit(Task):
         return {"labels": self._labels and str(self._labels.resolve())}
 
     def computing(self) -> AbstractContextManager[Any]:
-        """Return the executor that the options name."""
+        """Return the executor that the options select."""
         return self._executor
 
     def compute(self, run: RunDirectory, checkpoint: Checkpoint, *, resume: bool) -> Any:
@@ -201,7 +201,7 @@ class _Fit(Task):
         return as_input(self.loaded, self.labels)
 
     def _fit_options(self, checkpoint: Checkpoint, *, resume: bool) -> dict[str, Any]:
-        """Return what `fit` of this estimator takes of observers, checkpoint, resume and feature_names."""
+        """Return those of observers, checkpoint, resume and feature_names that `fit` of this estimator accepts."""
         takes, names = signature(self.model.fit).parameters, self.loaded and self.loaded.names
         options: dict[str, Any] = {
             "observers": [Watch(self.name, getattr(self.model, "max_iter", None))],
@@ -245,7 +245,7 @@ class _Fit(Task):
         return metrics, chosen
 
     def _evaluated(self, model: Any, X: Any, y: Any, ids: list[str], metrics: Mapping[str, Any]) -> Evaluation | None:
-        """Evaluate a fit; a failure is a warning, and only the figure is missing."""
+        """Evaluate a fit; a failure becomes a warning, and the figure is omitted."""
         assert self.loaded is not None
         took = metrics.get("seconds", metrics.get("seconds_since_resume", 0.0))
         about = {"groups": ids, "columns": self.loaded.data.channel_names, "random_state": self.asked.seed}
@@ -256,7 +256,7 @@ class _Fit(Task):
             return None
 
     def lines(self, result: Any) -> list[str]:
-        """Return the table of settings that were tried, and parameters with a default that could be chosen."""
+        """Return the table of compared settings, and the parameters whose defaults could be chosen instead."""
         tried = str(result.choice_).splitlines() if hasattr(result, "choice_") else []
         parameters, auto = self.parameters(), self.record.auto
         plain = [f"{name}={parameters[name]}" for name in auto if name not in self.asked.settings]
@@ -264,7 +264,8 @@ class _Fit(Task):
         if plain:
             numbers = " and ".join(plain)
             tried.append(
-                f"{numbers} by default, whatever the data: choose with --choose, or set with --set {auto[0]}=..."
+                f"{numbers} by default, independently of the data: choose with --choose, or set with --set "
+                f"{auto[0]}=..."
             )
         return tried
 
@@ -307,15 +308,15 @@ def _left_open(record: hooks.EstimatorSpec, name: str, settings: Mapping[str, An
     """Return the settings that ``--choose`` leaves to the estimator's own rule."""
     if not record.auto:
         able = [able for able, one in named("estimators") if getattr(one, "auto", ())]
-        raise BadInput(f"{name} has no rule that chooses parameters: --choose works with {', '.join(able)}")
+        raise BadInput(f"{name} has no rule that chooses parameters: --choose is supported by {', '.join(able)}")
     found = {one: "auto" for one in record.auto if one not in settings}
     if not found:
-        raise BadInput(f"--choose chooses {' and '.join(record.auto)}, but --set gives it: leave one of them out")
+        raise BadInput(f"--choose chooses {' and '.join(record.auto)}, but --set sets it: leave one of them out")
     return found
 
 
 def _say_cost(record: hooks.EstimatorSpec, model: Any, X: Any) -> None:
-    """Say what a fit that chooses settings will compute, before it does."""
+    """Describe the computations of a fit that chooses settings, before they start."""
     try:
         estimate = "" if record.cost is None else cast(Any, record.cost)(model, X)
     except ValueError:
@@ -339,17 +340,17 @@ def _executor(jobs: int | None, dask: str | None) -> Iterator[None]:
 
 
 def _without_rule(name: str, model: Any) -> str:
-    """Return which estimators choose what is set to ``"auto"`` here and has no rule, nothing if there is none."""
+    """Return an error message for settings ``"auto"`` without a rule, with the estimators that have a rule."""
     of_auto = {other: getattr(one, "auto", ()) for other, one in named("estimators")}
     for setting, value in model.get_params(deep=False).items():
         able = [other for other, settings in of_auto.items() if setting in settings]
         if isinstance(value, str) and value == "auto" and able and name not in able:
-            return f"{name} has no rule for {setting}=auto: give a number, or fit {' or '.join(able)}"
+            return f"{name} has no rule for {setting}=auto: pass a number, or fit {' or '.join(able)}"
     return ""
 
 
 def _echo_metrics(estimator: str, metrics: Mapping[str, float], evaluation: Evaluation | None) -> None:
-    """Print figures in a table, the best marked by an asterisk, then why some are missing, and what they say."""
+    """Print a table of figures (an asterisk marks the best), reasons for missing figures, and the verdict."""
     rows: list[Mapping[str, Any]] = [{"name": estimator, **metrics}]
     if evaluation is not None:
         rows = [{**rows[0], **evaluation.rows[0], "name": estimator}, *evaluation.rows[1:]]

@@ -153,18 +153,18 @@ class _Part:
     Parameters
     ----------
     kind, name : str
-        The field of the record, and the name in it where it is a mapping.
+        The field of the record, and the name in it if the field is a mapping.
     target : str
         ``"module:qualname"``.
     file : str
-        Absolute; "" if it is not known.
+        Absolute path, or "" if it is not known.
     line : int
     given_by : str
-        ``"plugin:name version"`` of the record that has it.
+        ``"plugin:name version"`` of the record that contains the part.
     exact : bool
-        Of an initializer: it is the minimum of the cost.
+        Whether an initializer is the minimum of the cost.
     default : bool
-        Of an initializer: it is used if none is named.
+        Whether an initializer is used if none is named.
     """
 
     kind: str
@@ -185,7 +185,7 @@ class _Part:
 
 
 def _parts(spec: hooks.ModelSpec) -> Iterator[_Part]:
-    """Go through the parts of a model with all of its parts, in the order of the fields of the record."""
+    """Yield all parts of a model, in the order of the fields of the record."""
     for one in fields(spec):
         value = getattr(spec, one.name)
         if one.name not in _NO_PART and value:
@@ -214,9 +214,9 @@ def _defined(value: Any) -> Any:
 
 
 def _echo_parts(spec: hooks.ModelSpec) -> None:
-    """Print who gives a model, its kind of data, its default solver, and its parts."""
+    """Print the plugin of a model, its kind of data, its default solver, and its parts."""
     giver = str(hooks.sources(spec)[""])
-    about = {"given by": giver, "base": spec.base, "input": spec.input, "solver": spec.solver or "that of minimize"}
+    about = {"given by": giver, "base": spec.base, "input": spec.input, "solver": spec.solver or "default of minimize"}
     echo_table(("model", spec.name), [(key, value) for key, value in about.items() if value])
     click.echo()
     rows = [

@@ -107,7 +107,7 @@ with_plugin_option(cli)
 
 @contextmanager
 def _warnings_as_lines() -> Iterator[None]:
-    """Print what a library warns of, such as a fit that did not converge, in one line, each text once."""
+    """Print each warning of a library, such as a fit that did not converge, once in one line."""
     said: set[str] = set()
 
     def line(message: Warning | str, *_: Any, **__: Any) -> None:

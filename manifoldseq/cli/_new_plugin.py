@@ -56,7 +56,7 @@ def _check(name: str, package: str, folder: Path) -> None:
             f"{quoted(name)} cannot name a plugin: use lower-case letters, digits and hyphens, such as my-model"
         )
     if keyword.iskeyword(package) or package in sys.stdlib_module_names or find_spec(package) is not None:
-        raise BadInput(f"{quoted(package)} is a name that Python or an installed package has already: choose another")
+        raise BadInput(f"{quoted(package)} is already a name of Python or of an installed package: choose another")
     if folder.exists():
         raise BadInput(f"{folder} exists already: choose another name, or another folder with -o")
 

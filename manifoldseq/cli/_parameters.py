@@ -32,9 +32,9 @@ _PLAIN = (str, int, float, list, tuple, type(None))
 
 
 class Described(NamedTuple):
-    """A parameter, or ``parameter.setting`` of an object in it: type and summary are "" if they are not documented.
+    """A parameter, or ``parameter.setting`` of its object; type and summary are "" if they are not documented.
 
-    The default is a value that JSON has; for other objects it is their `repr`.
+    The default is a JSON value, or the `repr` of other objects.
     """
 
     name: str
@@ -49,9 +49,9 @@ def record_named(kind: str, name: str) -> hooks.Record:
     Raises
     ------
     BadInput
-        If nothing has the name.
+        If no record has this name.
     click.ClickException
-        If it cannot be imported.
+        If the record cannot be imported.
     """
     try:
         name = asked_name(name, kind)
@@ -94,7 +94,7 @@ def write_parameters(formatter: click.HelpFormatter, record: hooks.Record) -> No
 
 
 def _documented(owner: Callable[..., Any], name: str, seen: tuple[Any, ...] = ()) -> tuple[str, str]:
-    """Return type and first sentence of a parameter, also from the class or function that a docstring refers to."""
+    """Return type and first sentence of a parameter, if necessary from a class or function named in the docstring."""
     texts = [cleandoc(one.__doc__ or "") for one in getattr(owner, "__mro__", (owner,)) if one is not object]
     kind, text = next((_entries(one)[name] for one in texts if name in _entries(one)), ("", ""))
     if not kind and (not text or re.match(r"(As|See)\b", text)):
@@ -111,7 +111,7 @@ def _documented(owner: Callable[..., Any], name: str, seen: tuple[Any, ...] = ()
 
 
 def _named_in(module: str, name: str) -> Any:
-    """Return the class or function of a name in a module or the packages around it, or that of a registered model."""
+    """Return the class or function with a name in a module or its packages, or that of a registered model."""
     parts, last = module.split("."), name.rpartition(".")[2]
     for i in range(len(parts), 0, -1):
         found = getattr(sys.modules.get(".".join(parts[:i])), last, None)
@@ -165,5 +165,5 @@ class _WithParameters(click.Command):
 
 
 def with_parameters(kind: str) -> type[click.Command]:
-    """Return the class of a command whose help ends with the parameters of the record that its arguments name."""
+    """Return a class of commands whose help ends with the parameters of the record in the arguments."""
     return type(f"CommandOn{kind.title()}", (_WithParameters,), {"kind": kind})

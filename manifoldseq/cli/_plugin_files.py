@@ -31,7 +31,7 @@ _KEY = "manifoldseq.plugin_files"
 class PluginFile:
     """A file that was run as a plugin, by its absolute path, and the SHA-256 of its text.
 
-    The plugin has the name of the module: the stem of the file, with its folder where another module has that name.
+    The plugin has the name of the module: the stem of the file, with its folder if another module has that name.
     """
 
     path: Path
@@ -51,7 +51,7 @@ class PluginFile:
 
 @dataclass
 class _Given:
-    """What one command was given: files by path, and of each the objects that stand for records."""
+    """The plugin files of one command by path, and the objects of each file that represent records."""
 
     files: dict[Path, PluginFile] = field(default_factory=dict)
     by_option: list[Path] = field(default_factory=list)
@@ -60,7 +60,7 @@ class _Given:
 
 
 _loaded: dict[Path, PluginFile] = {}
-"""Of this process, by path."""
+"""The plugin files of this process, by path."""
 
 
 def _given() -> _Given:
@@ -90,7 +90,7 @@ def _load_given(context: click.Context, parameter: click.Parameter, paths: tuple
         return
     clashes = {plugin.name: plugin.clashes for plugin in hooks.plugins()} if files else {}
     for path, file in zip(paths, files, strict=True):
-        idle = () if _has_hooks(file.module) else (f"it registers nothing, so only {path}:NAME uses it",)
+        idle = () if _has_hooks(file.module) else (f"it registers nothing, so that only {path}:NAME can use it",)
         for said in (*idle, *clashes.get(file.name, ())):
             click.echo(f"Warning: {path}: {said}", err=True)
 
@@ -105,12 +105,12 @@ def load_file(path: str | Path, *, by_option: bool = False) -> PluginFile:
     ----------
     path : str or Path
     by_option : bool
-        Whether the file was given to register something, and not for one object in it.
+        Whether the file was passed to register records, and not for one object in it.
 
     Raises
     ------
     BadInput
-        If there is no such file, it cannot be run, or it registers something wrong; the message names the line.
+        If the file does not exist, cannot be run, or registers an invalid record; the message names the line.
     """
     from ..storage import ReadError, read_bytes
 
@@ -120,9 +120,9 @@ def load_file(path: str | Path, *, by_option: bool = False) -> PluginFile:
     if file in given.files:
         return given.files[file]
     if not file.is_file():
-        raise BadInput(f"there is no file {path}: give a Python file")
+        raise BadInput(f"the file {path} does not exist: pass a Python file")
     if file.suffix != ".py":
-        raise BadInput(f"{path} is no Python file: its name must end in .py")
+        raise BadInput(f"{path} is not a Python file: its name must end in .py")
     try:
         source = read_bytes(file)
     except (OSError, ReadError) as error:
@@ -188,13 +188,13 @@ def _has_hooks(module: ModuleType) -> bool:
 
 
 def parts_of(text: Any) -> tuple[str, str] | None:
-    """Return file and name of ``FILE.py:NAME``; None of any other text."""
+    """Return file and name of ``FILE.py:NAME``, and None for other text."""
     match = _NAMED.match(text) if isinstance(text, str) else None
     return None if match is None else (match["file"], match["name"])
 
 
 def absolute_name(text: str) -> str:
-    """Return ``FILE.py:NAME`` or ``FILE.g2o`` with the absolute path; any other text as it is."""
+    """Return ``FILE.py:NAME`` or ``FILE.g2o`` with the absolute path; other text is returned unchanged."""
     parts = parts_of(text)
     if text.endswith(".g2o"):
         return str(Path(text).resolve())
@@ -202,12 +202,12 @@ def absolute_name(text: str) -> str:
 
 
 def object_of(file: str, name: str, kind: str) -> Any:
-    """Return what ``FILE.py:NAME`` stands for: a record of a kind that the file registers, or an object of the file.
+    """Return the value of ``FILE.py:NAME``: a record of a kind that the file registers, or an object of the file.
 
     Raises
     ------
     BadInput
-        If the file cannot be loaded, or has neither.
+        If the file cannot be loaded, or contains neither.
     """
     loaded = load_file(file)
     abilities, _ = _OBJECTS.get(kind, ((), None))
@@ -229,7 +229,7 @@ def object_of(file: str, name: str, kind: str) -> Any:
 
 
 def asked_name(text: Any, kind: str, **fields: Any) -> Any:
-    """Return the registered name that a text stands for: of ``FILE.py:NAME`` that in the file, else the text itself.
+    """Return the registered name of ``FILE.py:NAME``; other text is returned unchanged.
 
     Parameters
     ----------
@@ -237,7 +237,7 @@ def asked_name(text: Any, kind: str, **fields: Any) -> Any:
     kind : str
         ``"models"``, ``"kernels"``, …
     **fields
-        Of the record that is made of an object, such as the `model` of an initializer.
+        Fields of the record of an object, such as the `model` of an initializer.
 
     Raises
     ------
@@ -263,7 +263,7 @@ def asked_name(text: Any, kind: str, **fields: Any) -> Any:
 
 
 def spelled(kind: str, name: Any) -> Any:
-    """Return ``FILE.py:NAME``, with the absolute path, for a name that stands for it in this command."""
+    """Return ``FILE.py:NAME`` with the absolute path for a name that represents it in this command."""
     return _given().spelled.get((kind, name), name) if isinstance(name, str) else name
 
 
@@ -292,7 +292,7 @@ _OBJECTS: dict[str, tuple[tuple[str, ...], Callable[..., hooks.Record]]] = {
     "datasets": (("__call__",), hooks.DatasetSpec),
     "reproductions": (("__call__",), hooks.ReproductionSpec),
 }
-"""What an object of a file needs, one of these attributes, to stand for a record, and the record of one."""
+"""Attributes, one of which an object of a file needs to represent a record, and the function of the record."""
 
 
 # In settings.
@@ -301,11 +301,11 @@ _SETTINGS = {
     "kernel": "kernels", "solver": "solvers", "model": "models", "init": "initializers",
     "mean": "rules", "method": "rules",
 }  # fmt: skip
-"""The kinds of the names in parameters; of `inner_solver` too."""
+"""The kinds of the names in parameters."""
 
 
 def kind_of_setting(path: str) -> str:
-    """Return the kind of name that a parameter holds, "" for none.
+    """Return the kind of registered name in a parameter, or "".
 
     >>> kind_of_setting("identifier.inner_solver"), kind_of_setting("n_states")
     ('solvers', '')
@@ -314,9 +314,9 @@ def kind_of_setting(path: str) -> str:
 
 
 def with_names(settings: Mapping[str, Any], current: Mapping[str, Any]) -> dict[str, Any]:
-    """Return settings, by names with dots, with registered names in place of ``FILE.py:NAME``.
+    """Return settings (with dotted names) in which ``FILE.py:NAME`` is replaced by registered names.
 
-    `current` are the parameters as they are by default: they name the model of an initializer.
+    `current` contains the default parameters, which name the model of an initializer.
     """
     made = dict(settings)
     for path in sorted(made, key=lambda path: kind_of_setting(path) == "initializers"):  # after their models
@@ -327,12 +327,12 @@ def with_names(settings: Mapping[str, Any], current: Mapping[str, Any]) -> dict[
 
 
 def with_files(settings: Mapping[str, Any]) -> dict[str, Any]:
-    """Return settings with ``FILE.py:NAME`` in place of the names that `with_names` gave: for `run.toml`."""
+    """Return settings with ``FILE.py:NAME`` in place of the names of `with_names`, for `run.toml`."""
     return {path: spelled(kind_of_setting(path), value) for path, value in settings.items()}
 
 
 def with_reader(reading: Mapping[str, Any], named: Callable[[str, Any], Any] = spelled) -> dict[str, Any]:
-    """Return options of ``--read`` with what `named` gives for the kind and name of a reader."""
+    """Return options of ``--read`` with the reader's name replaced by `named`."""
     return {key: named("readers", value) if key == "reader" else value for key, value in reading.items()}
 
 
@@ -345,7 +345,7 @@ def reading_of(options: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def files_of_command() -> list[dict[str, Any]]:
-    """Return the plugin files of this command, as `run.json` keeps them."""
+    """Return the plugin files of this command for `run.json`."""
     given = _given()
     return [
         {"file": str(path), "sha256": one.digest, "option": path in given.by_option, "objects": given.objects[path]}
@@ -354,32 +354,32 @@ def files_of_command() -> list[dict[str, Any]]:
 
 
 def paths_of_command() -> list[str]:
-    """Return the files that were given by ``--plugin``, as `run.toml` repeats them."""
+    """Return the files of ``--plugin`` for `run.toml`."""
     return [str(path) for path in _given().by_option]
 
 
 def load_files_of(config: Path, paths: Iterable[str]) -> None:
-    """Load the plugin files that a `run.toml` names; one that is not there is found among those given, by its name."""
+    """Load the plugin files of a `run.toml`; a missing file is searched by name among the files of this command."""
     names = {path.name for path in _given().files}
     for path in paths:
         if Path(path).is_file():
             load_file(path, by_option=True)
         elif Path(path).name not in names:
-            raise BadInput(f"{config} names the plugin file {path}, which does not exist: give it by --plugin FILE.py")
+            raise BadInput(f"{config} names the plugin file {path}, which does not exist: pass it by --plugin FILE.py")
 
 
 def use_files_of(directory: Path, run: Mapping[str, Any], *, resume: bool = False) -> None:
     """Raise BadInput unless this command was given the plugin files of a run, and register the objects in them.
 
-    A file is known by its name. One that has changed is warned of, or raises BadInput where the run is resumed. There,
-    a file that the run was given for one object in it is given by the arguments of the command.
+    Files are identified by their names. A file that has changed gives a warning, or raises BadInput if the run is
+    resumed. In the latter case, files of single objects are contained in the arguments of the command.
     """
     given = {path.name: file for path, file in _given().files.items()}
     for entry in run.get("plugins", ()):
         path, file = Path(entry["file"]), given.get(Path(entry["file"]).name)
         if file is None:
             if entry["option"] or (entry["objects"] and not resume):
-                said = f"the run in {directory} was made with a plugin file that is not given"
+                said = f"the run in {directory} was made with a plugin file that was not passed"
                 raise BadInput(f"{said}: add --plugin {path}")
             continue
         if file.digest != entry["sha256"]:

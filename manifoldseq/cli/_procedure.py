@@ -55,7 +55,7 @@ _OPTIONS: tuple[Callable[..., Any], ...] = (
 
 @dataclass(frozen=True)
 class Options:
-    """The options that `fit` and `solve` share, as they were given."""
+    """The given values of the options that `fit` and `solve` share."""
 
     settings: tuple[str, ...]
     config: Path | None
@@ -69,7 +69,7 @@ class Options:
 
 
 def run_options(command: Callable[..., int]) -> Callable[..., int]:
-    """Give a command the options of a run, which it gets as its argument ``options``."""
+    """Add the options of a run to a command, which receives them as its argument ``options``."""
 
     @wraps(command)
     def with_options(**given: Any) -> int:
@@ -109,9 +109,9 @@ def asked_of(
     data : tuple of str
     options : Options
     known : mapping of str to type
-        More keys that the file may have.
+        Further keys that the file may contain.
     lacking : str
-        The error message where there is no name.
+        The error message if there is no name.
     """
     config = read_config(options.config, {what: str, "data": (str, list), "views": str, **known})
     name, data = name or config.get(what), data or listed(config.get("data"))
@@ -133,9 +133,9 @@ class Task(ABC):
     Parameters
     ----------
     asked : Asked
-        The settings are those that the run uses.
+        The request, whose settings the run uses.
     name : str
-        The name under which progress is shown, and that of the directory.
+        The name for the progress display and for the directory.
     """
 
     command: str
@@ -146,7 +146,7 @@ class Task(ABC):
         self.asked, self.name = asked, name
 
     def load(self, kind: str, advice: Callable[[], str] | None) -> Loaded:
-        """Read the data that are asked for, as `load_data` does."""
+        """Read the requested data by `load_data`."""
         asked = self.asked
         self.loaded = load_data(asked.data, asked.reading, kind, name=self.name, views=asked.views, advice=advice)
         return self.loaded
@@ -160,7 +160,7 @@ class Task(ABC):
         """Return the values, except data and plugin files, that a resumed run must share with the earlier run."""
 
     def finished(self, directory: Path) -> int | None:
-        """Return the exit status of a run that is done; None if files have still to be written."""
+        """Return the exit status of a finished run, or None if files still have to be written."""
         return 0
 
     @abstractmethod
@@ -176,7 +176,7 @@ class Task(ABC):
         """Return the options that only this command has, as written to `run.toml`; None is not written."""
 
     def computing(self) -> AbstractContextManager[Any]:
-        """Return the context in which everything is computed."""
+        """Return the context of the computation."""
         return nullcontext()
 
     @abstractmethod
@@ -193,7 +193,7 @@ class Task(ABC):
 
     @abstractmethod
     def lines(self, result: Any) -> list[str]:
-        """Return lines about how the result was found."""
+        """Return lines about the computation of the result."""
 
     @abstractmethod
     def as_dict(self, result: Any) -> dict[str, Any]:

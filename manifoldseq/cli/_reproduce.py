@@ -40,7 +40,7 @@ def reproduce(name: str | None, data: Path | None, settings: tuple[str, ...], re
     """
     if name is None:
         there = is_installed("manifoldseq-papers")
-        raise BadInput(f"give NAME: {'`manifoldseq list reproductions` lists the names' if there else _PAPERS}")
+        raise BadInput(f"pass NAME: {'`manifoldseq list reproductions` lists the names' if there else _PAPERS}")
     try:
         name = str(asked_name(name, "reproductions"))
         record = hooks.get_reproduction(name)
@@ -56,7 +56,7 @@ def reproduce(name: str | None, data: Path | None, settings: tuple[str, ...], re
         chosen = with_settings(f"reproduction {name!r}", record.run, current, chosen)
         for option, asked in (("data", data is not None), ("resume", resume)):
             if asked and option not in takes:
-                raise BadInput(f"reproduction {quoted(name)} takes no --{option}")
+                raise BadInput(f"reproduction {quoted(name)} does not support --{option}")
     if data is not None:
         chosen["data"] = data
     if resume:

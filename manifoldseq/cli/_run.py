@@ -30,7 +30,7 @@ from ._shared import BadInput
 
 
 def toml(settings: Mapping[str, Any]) -> str:
-    """Write settings as TOML: scalars, lists, and tables; None and empty tables are left out."""
+    """Return settings as TOML: scalars, lists and tables; None and empty tables are omitted."""
     flat = [
         f"{_key(name)} = {_toml(value)}" for name, value in settings.items() if not isinstance(value, Mapping | None)
     ]
@@ -68,7 +68,7 @@ def locked(directory: Path) -> Iterator[None]:
             _lock(file.fileno())
         except OSError as error:
             raise BadInput(
-                f"another process is writing the run in {directory}: wait for it, or choose another with -o"
+                f"another process is writing the run in {directory}: wait for it, or choose another directory with -o"
             ) from error
         yield
 
@@ -119,7 +119,7 @@ class RunDirectory:
             self.path.mkdir(parents=True, exist_ok=True)
         except OSError as error:
             raise BadInput(
-                f"no run can be written to {self.path} ({error.strerror}): choose another with -o"
+                f"no run can be written to {self.path} ({error.strerror}): choose another directory with -o"
             ) from error
         with locked(self.path):
             before = {name: _bytes(self.path / name) for name in ("run.json", "run.toml")}
@@ -181,7 +181,7 @@ class RunDirectory:
         return f"The model is finished and saved in {self.path}, but its report"
 
     def _fail(self, state: str, **more: Any) -> None:
-        """Record a failure as well as a full disk lets it."""
+        """Record a failure, as far as possible on a full disk."""
         with suppress(OSError):
             if self._kept:
                 more["metrics"] = self._metrics
@@ -204,7 +204,7 @@ class RunDirectory:
         self.write(name, json.dumps(value, indent=2, ensure_ascii=False, default=str) + "\n")
 
     def write_columns(self, name: str, columns: Mapping[str, Iterable[Any]]) -> None:
-        """Write equally long columns as CSV."""
+        """Write columns of equal length as CSV."""
         self.write(name, csv_text(columns))
 
     def write(self, name: str, text: str) -> None:
@@ -221,7 +221,7 @@ class RunDirectory:
         self.write("run.toml", toml(to_config(self._settings)))
 
     def _earlier_metrics(self, earlier: Mapping[str, Any]) -> Mapping[str, float]:
-        """Return what was kept with the model: in ``run.json`` of a report that failed, else in ``metrics.json``."""
+        """Return the metrics saved with the model: in ``run.json`` after a failed report, or in ``metrics.json``."""
         written = _document(_bytes(self.path / "metrics.json") or b"")
         return earlier.get("metrics") or {name: written[name] for name in written if name.startswith("seconds")}
 
@@ -258,13 +258,15 @@ def choose_directory(output: Path | None, name: str, resume: bool) -> Path:
         return output
     state = _document(_bytes(output / "run.json") or b"").get("state")
     if state is None:
-        raise BadInput(f"{output} exists and is not a run directory: choose another with -o")
+        raise BadInput(f"{output} exists and is not a run directory: choose another directory with -o")
     if state == "done" and not resume:
-        raise BadInput(f"{output} holds a finished run: choose another directory with -o, or remove it")
+        raise BadInput(f"{output} contains a finished run: choose another directory with -o, or remove it")
     if not resume and _has_model(output):
-        raise BadInput(f"{output} holds a model without its report: {_RESUME}, or choose another with -o")
+        raise BadInput(f"{output} contains a model without its report: {_RESUME}, or choose another directory with -o")
     if not resume and _has_checkpoint(output):
-        raise BadInput(f"{output} holds an unfinished run: continue it with --resume, or choose another with -o")
+        raise BadInput(
+            f"{output} contains an unfinished run: continue it with --resume, or choose another directory with -o"
+        )
     return output
 
 
@@ -280,12 +282,14 @@ def already_done(directory: Path, fingerprint: str) -> bool:
     if document.get("state") != "done":
         return False
     if document.get("fingerprint") != fingerprint:
-        raise BadInput(f"{directory} holds a finished run of other data or settings: choose another with -o")
+        raise BadInput(
+            f"{directory} contains a finished run of other data or settings: choose another directory with -o"
+        )
     return True
 
 
 def run_of(directory: Path) -> dict[str, Any]:
-    """Return ``run.json`` of a directory, {} if there is none."""
+    """Return ``run.json`` of a directory, or {} if there is none."""
     return _document(_bytes(directory / "run.json") or b"")
 
 
@@ -305,7 +309,7 @@ def model_kept(directory: Path, fingerprint: str) -> bool:
     if not _has_model(directory):
         return False
     if run_of(directory).get("fingerprint") != fingerprint:
-        raise BadInput(f"{directory} holds the model of other data or settings: choose another with -o")
+        raise BadInput(f"{directory} contains the model of other data or settings: choose another directory with -o")
     return True
 
 
@@ -317,13 +321,13 @@ def default_name(what: str, data: Sequence[str]) -> str:
 
 
 def command_line(arguments: Sequence[Any]) -> str:
-    """Return a command as it can be pasted into a shell; None is left out."""
+    """Return a command that can be pasted into a shell; None is omitted."""
     plugins = [f"--plugin={path}" for path in paths_of_command()]
     return shlex.join(["manifoldseq", *plugins, *(str(argument) for argument in arguments if argument is not None)])
 
 
 def csv_text(columns: Mapping[str, Iterable[Any]]) -> str:
-    """Return equally long columns as CSV, in which no text is a formula to a spreadsheet."""
+    """Return columns of equal length as CSV in which no text is a formula for a spreadsheet."""
     buffer = io.StringIO()
     writer = csv.writer(buffer, lineterminator="\n")
     texts = [[_cell(one) for one in column] for column in columns.values()]

@@ -14,7 +14,7 @@ from ._shared import BadInput, suggestion
 
 _READ = "read."
 _KINDS = ("kernel", "solver")
-"""Parameters whose texts are registered names; in a table of a file, its ``name``."""
+"""Parameters whose string values are registered names; in a table of a file, ``name``."""
 
 
 def parse_pairs(pairs: Iterable[str], option: str = "--set") -> dict[str, Any]:
@@ -65,7 +65,7 @@ def known_settings(owner: Callable[..., Any], current: Mapping[str, Any]) -> dic
 def with_settings(
     what: str, owner: Callable[..., Any], current: Mapping[str, Any], chosen: Mapping[str, Any]
 ) -> dict[str, Any]:
-    """Return the parameters of a function or estimator, in which settings ``name.setting`` are applied to the objects.
+    """Return the parameters of a function or estimator, with settings ``name.setting`` applied to the objects.
 
     Parameters
     ----------
@@ -95,7 +95,7 @@ def with_settings(
 
 
 def written(params: Mapping[str, Any]) -> dict[str, Any]:
-    """Return parameters as settings; `with_settings` is the inverse."""
+    """Return parameters as settings, the inverse of `with_settings`."""
     return {_dotted(path): value for path, value in plain_settings(params).items()}
 
 
@@ -109,7 +109,7 @@ def check_names(values: Iterable[str], known: Iterable[str], what: str) -> None:
     Raises
     ------
     BadInput
-        The message suggests the nearest name and lists all.
+        If a name is unknown. The message suggests the nearest name and lists all names.
     """
     names = sorted(known)
     for name in values:
@@ -124,7 +124,7 @@ def read_config(path: Path | None, known: Mapping[str, type | tuple[type, ...]])
     Parameters
     ----------
     path : Path or None
-        None gives nothing.
+        The file; None gives empty settings.
     known : mapping of str to type
         The keys that the command accepts, with the types of their values. Lists contain strings.
 
@@ -141,7 +141,7 @@ def read_config(path: Path | None, known: Mapping[str, type | tuple[type, ...]])
     except ReadError as error:
         raise BadInput(str(error)) from error
     except (OSError, ValueError) as error:
-        raise BadInput(f"{path} is no TOML file: {error}") from error
+        raise BadInput(f"{path} is not a TOML file: {error}") from error
     types: dict[str, Any] = {**known, "seed": int, "set": dict, "read": dict, "none": list, "plugins": list}
     for name, value in config.items():
         if name not in types:
@@ -164,7 +164,7 @@ def _types(wanted: tuple[type, ...]) -> str:
 
 
 def to_config(settings: Mapping[str, Any]) -> dict[str, Any]:
-    """Return settings in the form that `read_config` reads back: TOML has no None, so those are listed by name."""
+    """Return settings in the form of `read_config`; TOML has no None, so that these settings are listed by name."""
     values = settings["set"]
     none = [name for name, value in values.items() if value is None]
     none += [_READ + name for name, value in settings.get("read", {}).items() if value is None]

@@ -33,15 +33,16 @@ views_option: Callable[..., Any] = click.option(
     "--views",
     metavar="COLUMNS",
     help="Columns of each view of a file: the sizes of the views (76,216); or names, with wildcards * and ?, or "
-    "numbers of columns, with a colon between views (a,b:c_*,-c_2 or 0-2:5,7). For several "
-    "files, give the columns of each file.",
+    "numbers of columns, with a colon between views (a,b:c_*,-c_2 or 0-2:5,7). For several files, name the columns of "
+    "each file.",
 )
 
 
 def suggestion(name: str, known: Iterable[str]) -> str:
-    """Return ``"did you mean 'x'? "`` if a known name is similar, else an empty text.
+    """Return ``"did you mean 'x'? "`` if a known name is similar, and otherwise an empty string.
 
-    Settings of objects, ``object.x``, are compared by the part after the last dot, with those of the same object first.
+    Settings of objects, ``object.x``, are compared by the part after the last dot; settings of the same object come
+    first.
     """
     head, _, last = name.rpartition(".")
     ends = {one.rpartition(".")[2]: one for one in sorted(known, key=lambda one: "." not in one)}
@@ -73,7 +74,7 @@ def echo_json(value: Any) -> None:
 
 
 def echo_table(header: Sequence[str], rows: Sequence[Sequence[str]], right: Sequence[int] = ()) -> None:
-    """Print rows in aligned columns that fit the screen, those numbered in `right` flush right.
+    """Print rows in aligned columns that fit the screen; the columns in `right` are right-aligned.
 
     The widest columns are folded between words until the table fits.
     """
@@ -97,7 +98,7 @@ def echo_table(header: Sequence[str], rows: Sequence[Sequence[str]], right: Sequ
 
 
 def say(*lines: str) -> None:
-    """Print lines, folded at the width of the screen; a line with columns is continued below its last column."""
+    """Print lines, wrapped at the width of the screen; a line with columns continues below its last column."""
     for line in lines:
         indent = " " * (line.rstrip().rfind("  ") + 2 if "  " in line.rstrip() else 0)
         click.echo("\n".join(_folded(line, screen(), indent)))
@@ -109,5 +110,5 @@ def _folded(text: str, width: int, indent: str = "") -> list[str]:
 
 
 def screen() -> int:
-    """Return the number of columns that output is folded to."""
+    """Return the width for wrapped output."""
     return get_terminal_size().columns  # COLUMNS, else those of a terminal, else 80

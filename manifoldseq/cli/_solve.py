@@ -43,13 +43,13 @@ _OPTIONS = "solver."
     help="A solver, listed by `manifoldseq list solvers` [auto: chosen by the problem, mostly lbfgs or tr].",
     shell_complete=completed_by("solvers"),
 )
-@click.option("--init", metavar="NAME", help="An initializer of the model [its first].")
-@click.option("--max-iter", type=click.IntRange(0), metavar="N", help="Most iterations [1000].")
+@click.option("--init", metavar="NAME", help="An initializer of the model [the first].")
+@click.option("--max-iter", type=click.IntRange(0), metavar="N", help="Maximum number of iterations [1000].")
 @click.option(
     "--tol",
     type=click.FloatRange(0),
     metavar="NUMBER",
-    help="Stop when the predicted decrease, over |f|, is below this [1e-10].",
+    help="Stop when the predicted decrease, relative to |f|, is below this value [1e-10].",
 )
 @run_options
 def solve(
@@ -83,12 +83,12 @@ def solve(
       manifoldseq solve ./mine.py:problem --set solver.memory=20
       manifoldseq solve graph.g2o --set loss=cauchy -o runs/graph
     """
-    lacking = "give MODEL, or --config run.toml: see `manifoldseq solve --help`"
+    lacking = "pass MODEL, or --config run.toml: see `manifoldseq solve --help`"
     asked = asked_of("model", model, data, options, _CONFIG, lacking=lacking)
     file = asked.config
     tol = file.get("tol") if tol is None else tol
     if tol is not None and not 0 <= tol < math.inf:
-        raise BadInput(f"--tol {tol}: give a number of at least 0")
+        raise BadInput(f"--tol {tol}: pass a number of at least 0")
     used = asked_name(solver or file.get("solver", "auto"), "solvers")
     limits = {"max_iter": file.get("max_iter") if max_iter is None else max_iter, "tol": tol}
     return carry_out(_Solve(asked, used, init or file.get("init"), limits), options)
@@ -114,7 +114,7 @@ class _Solve(Task):
         if asked.data:
             self._load()
         elif asked.views is not None:
-            raise BadInput(f"--views {asked.views} assigns columns to views: give DATA, a file or a data set")
+            raise BadInput(f"--views {asked.views} assigns columns to views: pass DATA, a file or a data set")
         self.labels = None if self.loaded is None else self.loaded.data.labels
         self.problem = _problem(asked.name, self.build, self.loaded, self.params)
         if self.init is not None and self.init not in self.problem.initializers:
@@ -124,7 +124,7 @@ class _Solve(Task):
         self.algorithm = self.algorithm or _solver(self.called, self.options_of_solver)
 
     def _load(self) -> None:
-        """Read DATA as a model takes it; a problem of a file takes views if some are given."""
+        """Read DATA in the form of the model; a problem in a file receives views if views are given."""
         kind, views, several = self.kind, self.asked.views, len(self.asked.data) > 1
         if kind == "views" and not several and views is None and "views" in self.params:  # the model shares them out
             kind = "sequences"
@@ -146,7 +146,7 @@ class _Solve(Task):
         return {"solver": self.called, "parameters": self.asked.settings}
 
     def parameters(self) -> dict[str, Any]:
-        """Return the settings as they were given."""
+        """Return the given settings."""
         return self.asked.settings
 
     def options(self) -> dict[str, Any]:
@@ -171,7 +171,7 @@ class _Solve(Task):
         return {name: value for name, value in metrics.items() if value is not None}, {"message": result.message}
 
     def lines(self, result: Result) -> list[str]:
-        """Return nothing: the table says how the run ended."""
+        """Return no lines, because the table contains the status of the run."""
         return []
 
     def report(self, result: Result, metrics: Mapping[str, Any]) -> None:
@@ -185,7 +185,7 @@ class _Solve(Task):
         echo_table((self.name, ""), rows)
 
     def as_dict(self, result: Result) -> dict[str, Any]:
-        """Return the solver, and how it ended."""
+        """Return the solver and the status."""
         return {"solver": self.called, "status": result.status.name, "message": result.message}
 
     def status(self, result: Result) -> int:
@@ -203,11 +203,11 @@ def _solver(name: str, options: dict[str, Any]) -> Any:
 
 
 def _builder(model: str, init: str | None) -> tuple[str, Any, str, str | None]:
-    """Return a short name, the problem or what builds it, from which kind of data ("" if unknown), and the start."""
+    """Return a short name, the problem or its builder, the kind of data ("" if unknown), and the start."""
     if model.endswith(".g2o"):
         path = str(Path(model).resolve())
         if not Path(path).is_file():
-            raise BadInput(f"{model}: there is no such file")
+            raise BadInput(f"the file {model} does not exist")
 
         def build(loss: str = "squared", scale: float = 3.0) -> Problem:
             return graph_problem(path, loss, scale)
@@ -224,13 +224,13 @@ def _builder(model: str, init: str | None) -> tuple[str, Any, str, str | None]:
         record = hooks.get_model(name)
         return name, _with_signature(record), record.input, init
     except ValueError as error:
-        raise BadInput(f"{error}; a problem of your own is given as FILE.py:NAME") from error
+        raise BadInput(f"{error}; pass a problem of your own as FILE.py:NAME") from error
     except ImportError as error:
         raise click.ClickException(str(error)) from error
 
 
 def _with_signature(record: hooks.ModelSpec) -> Callable[..., Problem]:
-    """Return what makes the problem of a model, with the parameters of its `prepare` or `build`."""
+    """Return the builder of the problem of a model, with the parameters of its `prepare` or `build`."""
 
     @wraps(record.entry)
     def made(data: Any, **params: Any) -> Problem:
@@ -242,7 +242,9 @@ def _with_signature(record: hooks.ModelSpec) -> Callable[..., Problem]:
 def _problem(model: str, build: Any, data: Loaded | None, params: dict[str, Any]) -> Problem:
     if isinstance(build, Problem):
         if params or data is not None:
-            raise BadInput(f"{model} is a Problem, which takes neither DATA nor --set: name a function build(data, …)")
+            raise BadInput(
+                f"{model} is a Problem, which accepts neither DATA nor --set: name a function build(data, …)"
+            )
         return build
     function = cast(Callable[..., Any], build)
     known = list(signature(function).parameters.values())
@@ -251,7 +253,7 @@ def _problem(model: str, build: Any, data: Loaded | None, params: dict[str, Any]
     elif known and known[0].default is Parameter.empty and known[0].kind in (
         Parameter.POSITIONAL_ONLY, Parameter.POSITIONAL_OR_KEYWORD
     ):  # fmt: skip
-        raise BadInput(f"{model} is built from data: give DATA, a file, a folder or a data set")
+        raise BadInput(f"{model} is built from data: pass DATA, a file, a folder or a data set")
     if not any(parameter.kind is Parameter.VAR_KEYWORD for parameter in known):
         taken = {parameter.name for parameter in known}
         current = {name: value for name, value in defaults(function).items() if name in taken}
@@ -262,5 +264,5 @@ def _problem(model: str, build: Any, data: Loaded | None, params: dict[str, Any]
         message = str(error) if data is None else data.in_names(str(error))
         raise BadInput(f"{model} cannot be built from this: {message}") from error
     if not isinstance(problem, Problem):
-        raise BadInput(f"{model} gave a {type(problem).__name__}: it must return a manifoldseq.Problem")
+        raise BadInput(f"{model} returned a {type(problem).__name__}: it must return a manifoldseq.Problem")
     return problem

@@ -35,9 +35,9 @@ class Watch:
 
 @contextmanager
 def interruptible() -> Iterator[None]:
-    """Raise KeyboardInterrupt for SIGINT and SIGTERM inside the block, and at its end if the block swallowed it.
+    """Raise KeyboardInterrupt for SIGINT and SIGTERM inside the block, and at its end if the block handled it.
 
-    An estimator ends at an interrupt with the best that it has; for a run that is not the end.
+    An estimator handles an interrupt and returns its best result so far, but the run must still end.
     """
     seen = False
 

@@ -52,8 +52,8 @@ def chosen_columns(text: str, sources: Sequence[str], files: Sequence[SequenceDa
         sizes = [int(size) for size in text.split(",")]
         if len(files) == 1 and (min(sizes) < 1 or sum(sizes) != widths[0]):
             raise BadInput(
-                f"--views {text}: give the columns of each view, whole numbers of sum {widths[0]}, "
-                f"or name them, such as --views {example(files[0])}"
+                f"--views {text}: pass the number of columns of each view, with the sum {widths[0]}, or name the "
+                f"columns, such as --views {example(files[0])}"
             )
         if len(files) > 1 and sizes != widths:
             raise BadInput(
@@ -80,15 +80,15 @@ def chosen_columns(text: str, sources: Sequence[str], files: Sequence[SequenceDa
         for u, other in enumerate(found):
             if other.file == file and (both := [j for j in numbers if j in set(other.numbers)]):
                 raise BadInput(
-                    f"--views {text}: column {_named(files[file], both[0])} is in view {u} and in view {v}: "
-                    "give it to one of them"
+                    f"--views {text}: column {_named(files[file], both[0])} is in view {u} and in view {v}: assign it "
+                    "to one view"
                 )
         found.append(_columns(file, files[file], numbers))
     return found
 
 
 def example(data: SequenceData) -> str:
-    """Return an example of ``--views`` that divides these columns into two views."""
+    """Return an example of ``--views`` that assigns these columns to two views."""
     width = data.sequences[0].shape[1]
     names = data.channel_names
     if names is None:
@@ -108,7 +108,7 @@ def _parts(text: str) -> list[list[str]]:
     while True:
         match = _ITEM.match(text, place)
         if match is None:
-            raise BadInput(f'--views {text}: a quote is open or follows a name: write "…" around a whole name')
+            raise BadInput(f"--views {text}: a quote is open or follows a name: put a whole name into quotes")
         quoted, plain, separator = match.groups()
         if quoted is not None or plain:
             parts[-1].append(plain if quoted is None else quoted.replace('""', '"'))
@@ -160,7 +160,7 @@ def named_columns(
 def _has(data: SequenceData) -> str:
     if data.channel_names is None:
         width = data.sequences[0].shape[1]
-        return f"its columns have no names, give numbers from 0 to {width - 1}, such as {example(data)}"
+        return f"its columns have no names, pass numbers from 0 to {width - 1}, such as {example(data)}"
     return f"it has {shown(data.channel_names)}"
 
 
@@ -222,8 +222,8 @@ def paired(
             without = [one for one, part in zip(sources, parts, strict=True) if part.numbered]
             raise BadInput(
                 f"{sources[0]} has {counts[0]} {what} but {source} has {count}, and {' and '.join(without)} "
-                f"{'has' if len(without) == 1 else 'have'} no ids to pair them by: add a column 'id' to each file "
-                f"(or name it by --read id=NAME), or give the same {what} in the same order"
+                f"{'has' if len(without) == 1 else 'have'} no ids to pair them by: add a column 'id' to each file (or "
+                f"name it by --read id=NAME), or pass the same {what} in the same order"
             )
     leader = max(parts, key=lambda part: (not part.numbered, len(part)))
     lengths = [len(x) for x in leader.sequences]
@@ -305,8 +305,8 @@ def _check_repeated(sources: Sequence[str], parts: Sequence[SequenceData]) -> No
                     more, less = (i, j) if count > of_other[name] else (j, i)
                     raise BadInput(
                         f"{name!r} occurs {_times(counts[more][name])} in {sources[more]} but "
-                        f"{_times(counts[less][name])} in {sources[less]}: give each row its own id, or the same rows "
-                        "in each file"
+                        f"{_times(counts[less][name])} in {sources[less]}: use a unique id for each row, or pass the "
+                        "same rows in each file"
                     )
 
 
@@ -324,12 +324,13 @@ def _check_lengths(sources: Sequence[str], parts: Sequence[SequenceData], ids: S
         for name, x, y in zip(ids, parts[0].sequences, part.sequences, strict=True):
             if len(x) != len(y):
                 raise BadInput(
-                    f"{name!r} has {len(x)} rows in {sources[0]} but {len(y)} in {source}: give the same rows in each"
+                    f"{name!r} has {len(x)} rows in {sources[0]} but {len(y)} in {source}: pass the same rows in each "
+                    "file"
                 )
 
 
 def _labels(sources: Sequence[str], parts: Sequence[SequenceData], ids: Sequence[str]) -> NDArray[Any] | None:
-    """Return the labels that any file has; None where a member has none, or two files differ."""
+    """Return the labels of any file; raise an error for partly missing or contradictory labels."""
     found: list[Any] = [None] * len(ids)
     origin: list[str] = [""] * len(ids)
     for source, part in zip(sources, parts, strict=True):
@@ -347,7 +348,7 @@ def _labels(sources: Sequence[str], parts: Sequence[SequenceData], ids: Sequence
         return None
     for i, label in enumerate(found):
         if label is None:
-            raise BadInput(f"{ids[i]!r} has no label, others have: add it, or remove all labels")
+            raise BadInput(f"{ids[i]!r} has no label, but other members have labels: add it, or remove all labels")
     return np.array(found)
 
 
@@ -396,7 +397,9 @@ def same_columns(
     widths = memory["widths"]
     if len(files) not in {1, len(widths), len(views)}:
         many = f"{len(widths)} files" if len(widths) > 1 else f"one file{f', or {len(views)}' * (len(views) > 1)}"
-        raise BadInput(f"{len(files)} files are given, but {run} was fitted on {many}: give as many, in that order")
+        raise BadInput(
+            f"{len(files)} files are given, but {run} was fitted on {many}: pass the same number of files in that order"
+        )
     found: list[Columns | None] = []
     for v, view in enumerate(views):
         file = view.file if len(files) == len(widths) else v if len(files) == len(views) else 0
@@ -414,7 +417,7 @@ def same_columns(
         else:
             wanted = f"{widths[view.file]} columns" if len(files) == len(widths) else "columns with names"
             raise BadInput(
-                f"{source} has {data.sequences[0].shape[1]} columns, and no names to find them by: give a file with "
+                f"{source} has {data.sequences[0].shape[1]} columns without names: pass a file with "
                 f"{wanted}, as {run} was fitted on"
             )
     if not any(found):
@@ -428,7 +431,7 @@ def _check_distinct(views: Sequence[Columns], v: int) -> None:
     for u, other in enumerate(views[:v]):
         if other.file != views[v].file and (twice := set(views[v].names or ()) & set(other.names or ())):
             raise BadInput(
-                f"a column {sorted(twice)[0]!r} is in view {u} and in view {v}: give a file for each view, as in fit"
+                f"a column {sorted(twice)[0]!r} is in view {u} and in view {v}: pass one file per view, as in fit"
             )
 
 
@@ -441,7 +444,7 @@ def _check_swapped(
     others = [source for source, names in zip(sources, there, strict=True) if wanted <= names]
     if wanted.isdisjoint(there[file]) and others:
         raise BadInput(
-            f"{sources[file]} has no column {(views[v].names or ('',))[0]!r} of view {v}, but {others[0]} has: give "
+            f"{sources[file]} has no column {(views[v].names or ('',))[0]!r} of view {v}, but {others[0]} has: pass "
             f"the files in the order in which {run} was fitted on them"
         )
 

@@ -21,7 +21,7 @@ class _Available:
 
 
 def available_where(check: Callable[[Any], None]) -> Callable[[Callable[..., Any]], Any]:
-    """Decorate a method that an estimator has only where ``check(estimator)`` raises no AttributeError.
+    """Decorate a method that an estimator has only if ``check(estimator)`` raises no AttributeError.
 
     Unlike with scikit-learn's `available_if`, the message of that error is what the user sees.
 

@@ -12,13 +12,14 @@ from ._rows import row_blocks
 
 _ROWS = 512
 _SAME = 1e-14
-"""Members whose squared distance is below this share of the largest square are equal up to rounding, in float64."""
+"""Squared distance, relative to the largest square, below which members are equal up to rounding in float64."""
 
 
 def distinct_rows(rows: Any, weight: Any) -> tuple[Any, Any]:
     """Merge equal rows and add their weights; the result does not depend on the order of the rows.
 
-    Random draws from them depend neither on the order of the rows nor on whether a row has weight two or occurs twice.
+    Random draws from the result do not depend on the order of the rows, and a row of weight two is equivalent to two
+    rows.
 
     Parameters
     ----------
@@ -83,7 +84,7 @@ def count_distinct(blocks: Iterable[Any], most: int) -> int:
 
 
 def _parts(blocks: Iterable[Any]) -> Iterator[Any]:
-    """Go through blocks of rows, few rows at a time, so that little is copied."""
+    """Yield small blocks of rows, so that little memory is copied."""
     for block in blocks:
         rows = block if issparse(block) else np.asarray(block)
         yield from (rows[part] for part in row_blocks(rows.shape[0], _ROWS))
@@ -95,13 +96,13 @@ def warn_of_few_distinct(found: int, asked: int, name: str, what: str, *, stackl
     Parameters
     ----------
     found, asked : int
-        Different members, and clusters.
+        Numbers of different members, and of clusters.
     name : str
-        The parameter that says how many clusters there are, such as ``"n_clusters"``.
+        The name of the parameter with the number of clusters, such as ``"n_clusters"``.
     what : str
-        What the members are, in the plural, such as ``"directions"``.
+        The plural noun for the members, such as ``"directions"``.
     stacklevel : int
-        Of `warnings.warn`, counted from the caller.
+        The `stacklevel` of `warnings.warn`, counted from the caller.
 
     Examples
     --------

@@ -15,17 +15,17 @@ from ._random import seed_fingerprint
 from ._rows import row_blocks
 
 MAY_CHANGE = ("max_iter", "tol", "n_init", "n_jobs", "verbose")
-"""Parameters that no iterate depends on: a fit may be resumed with others."""
+"""Parameters that do not affect iterates, so that a fit may be resumed with other values."""
 _SEEDS = (np.random.Generator, np.random.BitGenerator, np.random.SeedSequence, np.random.RandomState)
 _PLAIN = (bool, int, float, complex, str, bytes, type(None))
 _BYTES = 1 << 22
-"""Bytes of an array that are copied at a time."""
+"""Number of bytes of an array that are copied together."""
 
 
 def fingerprint(*parts: Any) -> str:
     """Return a digest that is equal only for equal parts, in every process.
 
-    Take it before anything is drawn from a generator among the parts.
+    Compute the digest before anything is drawn from a generator among the parts.
 
     Parameters
     ----------
@@ -62,9 +62,9 @@ def marked(checkpoint: Checkpoint | str | Path | None, parts: Callable[[], Any])
     Parameters
     ----------
     checkpoint : Checkpoint, str, Path or None
-        None is returned as it is.
+        The checkpoint; None is returned unchanged.
     parts : callable
-        ``parts() -> tuple``, for `fingerprint`; called only where there is none yet.
+        ``parts() -> tuple``, for `fingerprint`; called only if there is no fingerprint yet.
 
     Raises
     ------
@@ -83,7 +83,7 @@ def marked(checkpoint: Checkpoint | str | Path | None, parts: Callable[[], Any])
 
 
 def _feed(update: Callable[[bytes], None], part: Any) -> None:
-    """Feed a value to a digest; lengths and kinds come before contents, so that no two values read alike."""
+    """Feed a value to a digest, with lengths and types before contents, so that different values differ."""
     if isinstance(part, np.generic):
         part = part.item()
     if isinstance(part, _PLAIN):

@@ -9,12 +9,12 @@ from .._quoted import quoted
 
 
 def column_names(item: Any) -> list[str] | None:
-    """Return the names of the columns of a data frame; None for anything else, and where a name is not text.
+    """Return the names of the columns of a data frame, or None for other objects and for names that are not strings.
 
     Parameters
     ----------
     item : object
-        A data frame of pandas, polars or another library is what has an attribute ``columns``.
+        An object with an attribute ``columns`` is treated as a data frame, such as those of pandas and polars.
 
     Returns
     -------
@@ -32,18 +32,18 @@ def column_names(item: Any) -> list[str] | None:
 
 
 def keep_channel_names(estimator: Any, X: Any) -> None:
-    """Set `feature_names_in_` of an estimator where every sequence of X is a data frame with names; else remove it.
+    """Set `feature_names_in_` of an estimator if every sequence of X is a data frame with names; otherwise remove it.
 
     Parameters
     ----------
     estimator : object
-        Gets an array of texts, of shape (d,), as scikit-learn's estimators do.
+        The attribute is an array of strings of shape (d,), as for scikit-learn's estimators.
     X : list of array-like of shape (T_i, d)
 
     Raises
     ------
     ValueError
-        If two of them have other names.
+        If two sequences have different names.
 
     Examples
     --------
@@ -66,13 +66,13 @@ def check_channel_names(estimator: Any, X: Any) -> None:
     Parameters
     ----------
     estimator : object
-        With `feature_names_in_`, or without: then nothing is compared.
+        The fitted estimator. Without `feature_names_in_`, nothing is compared.
     X : list of array-like of shape (T_i, d)
 
     Raises
     ------
     ValueError
-        It names the first channel that differs.
+        If a channel differs; the message names the first such channel.
 
     Examples
     --------

@@ -17,12 +17,12 @@ from ..hooks._bundled import missing_of_name
 from ..hooks._lookup import asked_as, registered
 
 _NAMED = {"kernel": (hooks.KernelSpec, hooks.get_kernel), "solver": (hooks.SolverSpec, hooks.get_solver)}
-"""Parameters whose texts are registered names."""
+"""Parameters whose string values are registered names."""
 
 
 @dataclass(frozen=True)
 class _Held:
-    """What a parameter holds: settings, what declares them, and what makes the object with some of them changed."""
+    """The object in a parameter: its settings, the class that declares them, and a function that changes settings."""
 
     settings: dict[str, Any]
     declared_by: Callable[..., Any]
@@ -32,10 +32,10 @@ class _Held:
 class ObjectParameters:
     """Support object parameters of estimators: ``set_params(kernel__n_steps=2)`` sets a parameter of the object.
 
-    Put it before `sklearn.base.BaseEstimator`. An object is an estimator (its settings are ``get_params``) or a
-    dataclass. The name of a registered kernel or solver in a parameter called ``kernel`` or ``solver`` is resolved.
-    None stands for a default instance of the class in the annotation of the parameter. The object itself is not
-    changed: it is replaced by a copy with the new settings.
+    Place the class before `sklearn.base.BaseEstimator` in the list of bases. An object is an estimator (its settings
+    are ``get_params``) or a dataclass. The name of a registered kernel or solver in a parameter called ``kernel`` or
+    ``solver`` is resolved. None stands for a default instance of the class in the annotation of the parameter. The
+    object itself is not changed: it is replaced by a copy with the new settings.
 
     Examples
     --------
@@ -55,21 +55,21 @@ class ObjectParameters:
 
 
 def with_objects(owner: Callable[..., Any], current: Mapping[str, Any], params: Mapping[str, Any]) -> dict[str, Any]:
-    """Return parameters with copies of objects in place of the settings that are given for them.
+    """Return parameters in which objects are replaced by copies with changed settings.
 
     Parameters
     ----------
     owner : callable
-        The class or function whose parameters they are.
+        The class or function that has the parameters.
     current : mapping of str to object
-        The parameters as they are now.
+        The current parameters.
     params : mapping of str to object
-        What is to be changed: ``name``, or ``name__setting`` for a setting of the object in a parameter.
+        The changes: ``name``, or ``name__setting`` for a setting of the object in a parameter.
 
     Raises
     ------
     ValueError
-        For a setting of something that is not an object, and for an unknown one.
+        If a parameter with a setting is not an object, or if a setting is unknown.
 
     Examples
     --------
@@ -111,7 +111,7 @@ def all_settings(owner: Callable[..., Any], current: Mapping[str, Any]) -> dict[
     Parameters
     ----------
     owner : callable
-        The class or function whose parameters they are.
+        The class or function that has the parameters.
     current : mapping of str to object
 
     Examples
@@ -126,7 +126,7 @@ def all_settings(owner: Callable[..., Any], current: Mapping[str, Any]) -> dict[
 def settings_of(
     owner: Callable[..., Any], current: Mapping[str, Any], above: tuple[Any, ...] = ()
 ) -> Iterator[tuple[str, Callable[..., Any], Any]]:
-    """Yield what `all_settings` returns, each with the class or function that declares it."""
+    """Yield the items of `all_settings`, each with the class or function that declares it."""
     for name, value in current.items():
         yield name, owner, value
         held = _held(owner, name, value)
@@ -136,9 +136,9 @@ def settings_of(
 
 
 def plain_settings(params: Mapping[str, Any]) -> dict[str, Any]:
-    """Return parameters with the settings of objects in place of the objects, from which `with_objects` makes them.
+    """Return parameters in which objects are replaced by their settings, the inverse of `with_objects`.
 
-    Registered kernels and solvers keep their name, an object of another class is known by its parameter.
+    Registered kernels and solvers are represented by their names, other objects by the class of the annotation.
 
     Examples
     --------
@@ -160,14 +160,14 @@ def plain_settings(params: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def defaults(function: Callable[..., Any]) -> dict[str, Any]:
-    """Return the keyword parameters of a function or class with their defaults, None for those without."""
+    """Return the keyword parameters of a function or class with their defaults, or None without a default."""
     kinds = (Parameter.POSITIONAL_OR_KEYWORD, Parameter.KEYWORD_ONLY)
     found = {name: one for name, one in signature(function).parameters.items() if one.kind in kinds}
     return {name: None if one.default is Parameter.empty else one.default for name, one in found.items()}
 
 
 def _settings(value: Any) -> dict[str, Any] | None:
-    """Return the settings of an estimator or dataclass; None of anything else."""
+    """Return the settings of an estimator or dataclass, or None for other objects."""
     if isinstance(value, type):
         return None
     if callable(getattr(value, "get_params", None)):
@@ -200,7 +200,7 @@ def _clone(value: Any, **settings: Any) -> Any:
 
 
 def _default_of_annotation(owner: Callable[..., Any], name: str) -> Any:
-    """Return what the class in the annotation of a parameter makes by default; None if it names none."""
+    """Return a default instance of the class in the annotation of a parameter, or None without such a class."""
     with suppress(NameError, KeyError, TypeError, ValueError):  # of type checkers only; a class that asks for more
         annotation = signature(owner, eval_str=True).parameters[name].annotation
         for kind in (annotation, *get_args(annotation)):
@@ -210,10 +210,10 @@ def _default_of_annotation(owner: Callable[..., Any], name: str) -> Any:
 
 
 def used_settings(model: Any) -> dict[str, Any]:
-    """Return what a fit used of the settings that were left to it, and of those that another one overrides.
+    """Return the values that a fit used for settings that it chose, and for settings that another one overrides.
 
-    The attribute ``name_`` of a parameter that is ``"auto"`` and, by names with dots, ``used_parameters_``: settings of
-    one last name and one value, such as ``n_states`` and ``identifier.n_states``, are one.
+    They are the attribute ``name_`` of each parameter that is ``"auto"`` and, with dotted names, ``used_parameters_``.
+    Settings with the same last name and value, such as ``n_states`` and ``identifier.n_states``, are merged.
 
     Examples
     --------

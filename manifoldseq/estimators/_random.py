@@ -12,15 +12,15 @@ from .._quoted import quoted
 def random_generator(
     random_state: int | Integral | np.random.Generator | np.random.RandomState | None = None,
 ) -> np.random.Generator:
-    """Return the numpy Generator that a `random_state` parameter stands for.
+    """Return the numpy Generator of a `random_state` parameter.
 
-    The counterpart of `sklearn.utils.check_random_state` for the Generator interface; no global state is touched.
+    The function corresponds to `sklearn.utils.check_random_state` for the Generator interface and uses no global state.
 
     Parameters
     ----------
     random_state : int, numpy.random.Generator, numpy.random.RandomState or None
-        An int seeds a new generator; a Generator is returned as it is, so that draws advance it; a RandomState seeds
-        a new generator from four of its draws; None draws fresh entropy from the operating system.
+        An int seeds a new generator. A Generator is returned unchanged, so that draws advance it. A RandomState seeds a
+        new generator from four of its draws. None uses entropy of the operating system.
 
     Returns
     -------
@@ -29,7 +29,7 @@ def random_generator(
     Raises
     ------
     ValueError
-        If `random_state` is anything else, or a negative int.
+        If `random_state` has another type, or is a negative int.
 
     Examples
     --------
@@ -53,13 +53,13 @@ def random_generator(
 def seed_fingerprint(seed: Any) -> str:
     """Return a value that identifies a seed in fingerprints of checkpoints: equal only if the same numbers are drawn.
 
-    Take it before anything is drawn. Of a Generator it covers the state of its bits, from which it draws, and its seed
-    sequence with the number of children spawned, from which `numpy.random.Generator.spawn` does.
+    Compute the value before anything is drawn. For a Generator, it covers the state of its bit generator and its seed
+    sequence with the number of spawned children.
 
     Parameters
     ----------
     seed : int, numpy.random.Generator, BitGenerator, SeedSequence, RandomState or None
-        None, which cannot be told apart, is equal to None.
+        The seed. All None are equal, because their draws cannot be distinguished.
 
     Returns
     -------
@@ -79,7 +79,7 @@ def seed_fingerprint(seed: Any) -> str:
 
 
 def _plain(part: Any) -> Any:
-    """Return a value whose repr is the same in every process, and never cut short."""
+    """Return a value whose repr is the same in every process and is never abbreviated."""
     if isinstance(part, np.random.Generator):
         return "Generator", _plain(part.bit_generator)
     if isinstance(part, np.random.BitGenerator):

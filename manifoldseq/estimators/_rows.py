@@ -20,7 +20,8 @@ def validate_rows(
     Parameters
     ----------
     estimator : estimator
-        Gets `n_features_in_`, and `feature_names_in_` of a data frame, when `reset`; otherwise X is compared with them.
+        The estimator, whose `n_features_in_` and `feature_names_in_` (for data frames) are set if `reset`; otherwise X
+        is compared with them.
     X : array-like of shape (N, D)
     reset : bool
         True in `fit`, False in `predict` and `transform`.
@@ -28,7 +29,7 @@ def validate_rows(
         Raise ValueError for NaN and infinity, and convert other dtypes than float64 and float32 to float64. False keeps
         the dtype and does not read the data, which may be a `numpy.memmap`.
     least : int
-        The least number of rows.
+        The minimum number of rows.
     sparse : bool
         Accept sparse matrices too, and return them in compressed row format with sorted, unique indices.
 
@@ -69,7 +70,7 @@ def validate_rows(
 
 
 def _check_finite(rows: Any) -> None:
-    """Raise ValueError if a row, of an array or in compressed form, has NaN or infinity: which, where, what to do."""
+    """Raise ValueError if a row of an array or sparse matrix has NaN or infinity; the message names the place."""
     values = rows.data if issparse(rows) else rows
     with np.errstate(all="ignore"):
         if np.isfinite(np.sum(values)):  # no copy; a sum that overflows is looked at closely

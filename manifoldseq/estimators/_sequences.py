@@ -17,14 +17,14 @@ def check_sequences(
 ) -> list[Float]:
     """Validate sequences and return them as C-contiguous float64 arrays.
 
-    The input is never written to; an array that already is C-contiguous float64 is returned as it is, not copied.
+    The input is never written to; an array that is already C-contiguous float64 is returned without a copy.
 
     Parameters
     ----------
     X : list of array-like of shape (T_i, d), or array of shape (N, T, d)
         Real, finite sequences, time first; lengths may differ, the number of channels may not.
     min_length : int
-        The least number of time steps that is accepted.
+        The minimum number of time steps.
     name : str
         The name of the input in messages.
     needed_by : str
@@ -52,7 +52,7 @@ def check_sequences(
     """
     items = _as_list(X, name)
     if not items:
-        raise ValueError(f"{name} holds no sequences: pass at least one (T, d) array")
+        raise ValueError(f"{name} contains no sequences: pass at least one (T, d) array")
     check_equal_names(items)
     sequences = [_as_sequence(item, i) for i, item in enumerate(items)]
     channels = sequences[0].shape[1]
@@ -64,7 +64,7 @@ def check_sequences(
             )
         if steps < min_length:
             need = f"{needed_by} needs at least {min_length}" if needed_by else f"at least {min_length} are needed"
-            raise ValueError(f"sequence {i} has {steps} time steps but {need}: remove it or lower the demand")
+            raise ValueError(f"sequence {i} has {steps} time steps but {need}: remove it or lower this number")
         if not np.isfinite(sequence).all():
             t, channel = np.argwhere(~np.isfinite(sequence))[0]
             what, remedy = ("NaN", "fill") if np.isnan(sequence[t, channel]) else ("infinity", "clip")
@@ -81,7 +81,8 @@ def validate_sequences(
     Parameters
     ----------
     estimator : object
-        Gets `n_features_in_`, the number of channels, when `reset`; otherwise X is compared with it.
+        The estimator, whose `n_features_in_`, the number of channels, is set if `reset`; otherwise X is compared with
+        it.
     X, min_length, needed_by, or_nan
         As in `check_sequences`.
     reset : bool
@@ -94,7 +95,7 @@ def validate_sequences(
     Raises
     ------
     ValueError
-        As `check_sequences`, and if the number of channels differs from that seen in `fit`.
+        For the reasons of `check_sequences`, and if the number of channels differs from that of `fit`.
     """
     sequences = check_sequences(X, min_length=min_length, needed_by=needed_by, or_nan=or_nan)
     channels = sequences[0].shape[1]
@@ -109,7 +110,7 @@ def validate_sequences(
 
 
 def channel_statistics(sequences: Sequence[Float]) -> Float:
-    """Describe each sequence by the means and standard deviations of its channels, without any dynamics.
+    """Describe each sequence by the means and standard deviations of its channels, without dynamics.
 
     This is a baseline: the accuracy of a clustering or classifier on these features needs no model of time.
 
@@ -152,7 +153,7 @@ def _as_list(X: Any, name: str) -> list[Any]:
         )
     if hasattr(X, "get_group"):  # the groups of a data frame
         raise ValueError(
-            f"{name} holds groups of a data frame: {ask}, such as [group[channels] for _, group in {name}]"
+            f"{name} contains groups of a data frame: {ask}, such as [group[channels] for _, group in {name}]"
         )
     if hasattr(X, "sequences"):
         raise ValueError(f"{name} is of type {type(X).__name__}: pass its sequences, {name}.sequences")

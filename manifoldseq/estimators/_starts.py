@@ -70,7 +70,7 @@ def fit_starts(
 
     Examples
     --------
-    The deepest of the minima that four random starts find:
+    The lowest minimum of four random starts:
 
     >>> import numpy as np, manifoldseq as ms
     >>> from sklearn.base import BaseEstimator
@@ -112,9 +112,10 @@ def best_start(
     observers: Sequence[Observer],
     rank: Callable[[R], Any],
 ) -> tuple[R, list[R]]:
-    """Return the outcome of least rank of ``run(start, observers)``, and all of them in the order of the starts.
+    """Return the best outcome of ``run(start, observers)``, and all outcomes in the order of the starts.
 
-    An outcome is a dataclass with a `status`; that of the best is INTERRUPTED if Ctrl-C ended or left out any start.
+    An outcome is a dataclass with a `status`. The status of the best is INTERRUPTED if Ctrl-C ended or prevented any
+    start.
     """
     starts = list(starts)
     if len(starts) == 1:  # it runs here and now, whatever the executor is
@@ -135,7 +136,7 @@ def best_start(
 
 
 class _Starts(Generic[T, R]):
-    """Runs starts until one is interrupted; a copy in another process knows of its own starts only."""
+    """Runs starts until one is interrupted; a copy in another process handles its own starts only."""
 
     def __init__(self, run: Callable[[T, Sequence[Observer]], R]) -> None:
         self._run = run
@@ -168,7 +169,7 @@ class _Starts(Generic[T, R]):
             raise KeyboardInterrupt
 
     def halted(self) -> list[R]:
-        """End the starts that still run in other threads; return what was reached, in the order of the starts."""
+        """End the starts that still run in other threads; return their results in the order of the starts."""
         with self._idle:
             self._ended = True
             self._idle.wait_for(lambda: not self._running)
@@ -176,12 +177,12 @@ class _Starts(Generic[T, R]):
 
 
 def _rank(outcome: Any) -> tuple[bool, float]:
-    """Return what orders outcomes: those that stayed finite come first, whatever they had reached."""
+    """Return the key that orders outcomes: finite outcomes come first, independently of their values."""
     return outcome.status is Status.NON_FINITE or not math.isfinite(outcome.fun), outcome.fun
 
 
 def _workers(n_jobs: int | None) -> AbstractContextManager[None]:
-    """Return the executor that the parameter `n_jobs` stands for, as a context."""
+    """Return the executor for the parameter `n_jobs`, as a context."""
     if n_jobs is None:
         return nullcontext()
     return using("serial") if n_jobs == 1 else using("threads", None if n_jobs == -1 else n_jobs)

@@ -86,11 +86,11 @@ _MODULES = {
     ),
     "_sequence_baselines",
 )
-"""Modules of the names that are not in `_controls`."""
+"""The modules of the names that are not in `_controls`."""
 
 
 def __getattr__(name: str) -> Any:
-    """Import a name when it is first used: all of these need scikit-learn, and importing this package does not."""
+    """Import a name on first use, because these names need scikit-learn and the package itself does not."""
     if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     with needing(f"{__name__}.{name} needs", "cli"):

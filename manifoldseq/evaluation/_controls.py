@@ -38,14 +38,14 @@ from ..estimators import (
 Array = NDArray[np.float64]
 
 _MOST_CHANNELS = 32
-"""Of more, only the covariances of each channel with itself are features."""
+"""Maximum number of channels for cross-covariances; with more channels, only autocovariances are features."""
 
 
 class _OfRows(BaseEstimator):
-    """An estimator of rows of numbers, (N, d); sparse ones stay sparse."""
+    """An estimator of rows, (N, d); sparse rows stay sparse."""
 
     def __sklearn_tags__(self) -> Any:
-        """Say that sparse rows are taken."""
+        """Return the tags of scikit-learn: sparse rows are accepted."""
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
         return tags
@@ -55,7 +55,7 @@ class _OfRows(BaseEstimator):
 
 
 class OfSequences(BaseEstimator):
-    """An estimator of sequences, arrays (T, d), by some features of each of them."""
+    """An estimator of sequences, arrays (T, d), that uses features of each sequence."""
 
     _described: "ClassVar[type[SequenceFeatures]]"
 
@@ -77,11 +77,13 @@ class SequenceFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEs
 
     n_features_in_: int
     learned: ClassVar[tuple[str, ...]] = ()
-    """Attributes that `learn` sets, by which other sequences are described; a subclass that has some has a
-    `random_state`."""
+    """Attributes that `learn` sets, for the description of other sequences.
+
+    A subclass with such attributes has a `random_state`.
+    """
 
     def fit(self, X: Any, y: object = None) -> Self:
-        """Check the sequences, a list of arrays (T, d)."""
+        """Validate the sequences, a list of arrays (T, d)."""
         sequences = validate_sequences(self, X, reset=True)
         keep_channel_names(self, X)
         self.learn(sequences)
@@ -95,11 +97,11 @@ class SequenceFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEs
         return self.described(validate_sequences(self, X, reset=False))
 
     def learn(self, sequences: list[Array]) -> None:
-        """Learn how to describe sequences from these; most features learn nothing."""
+        """Learn attributes for the description of sequences; most features learn nothing."""
 
     @abstractmethod
     def described(self, sequences: list[Array]) -> Array:
-        """Return the features of sequences that are checked."""
+        """Return the features of validated sequences."""
 
 
 class ChannelStatistics(SequenceFeatures):
@@ -120,14 +122,15 @@ class ChannelStatistics(SequenceFeatures):
 class LaggedAutocovariance(SequenceFeatures):
     """Covariances of the channels of a sequence with those some steps later.
 
-    What a linear dynamical system determines, without identifying one. The covariances at lag 0 are divided out, so
-    that neither level nor size of a channel counts: ``E[x_i(t) x_j(t + lag)] / (s_i s_j)``. `transform` returns them
-    lag by lag, (N, (n_lags + 1) d²); for more than 32 channels only those of each channel with itself.
+    A linear dynamical system determines these covariances, and no system has to be identified. Covariances are divided
+    by the standard deviations, so that level and size of a channel have no effect: ``E[x_i(t) x_j(t + lag)] / (s_i
+    s_j)``. `transform` returns them lag by lag, (N, (n_lags + 1) d²), and only autocovariances for more than 32
+    channels.
 
     Parameters
     ----------
     n_lags : int
-        Lags 0 to `n_lags`; those beyond the end of a sequence are zero.
+        The largest lag. Covariances at lags beyond the end of a sequence are zero.
 
     Examples
     --------
@@ -142,7 +145,7 @@ class LaggedAutocovariance(SequenceFeatures):
         self.n_lags = n_lags
 
     def fit(self, X: Any, y: object = None) -> Self:
-        """Check the sequences, a list of arrays (T, d)."""
+        """Validate the sequences, a list of arrays (T, d)."""
         check_whole("n_lags", self.n_lags, 0)
         return super().fit(X)
 
@@ -171,7 +174,7 @@ class PrincipalComponents(ClassNamePrefixFeaturesOutMixin, TransformerMixin, _Of
     Parameters
     ----------
     n_components : int or None
-        All by default.
+        The number of components; all by default.
 
     Examples
     --------
@@ -207,7 +210,7 @@ class RowNeighbors(_OfRows):
     Parameters
     ----------
     n_neighbors : int
-        Rows in the vote.
+        The number of neighbours that vote.
 
     Examples
     --------
@@ -219,7 +222,7 @@ class RowNeighbors(_OfRows):
         self.n_neighbors = n_neighbors
 
     def fit(self, X: Any, y: object = None) -> Self:
-        """Keep rows of numbers, (N, d), standardized."""
+        """Store standardized rows, (N, d)."""
         check_whole("n_neighbors", self.n_neighbors)
         Z = self._features(X, reset=True)
         self.mean_, self.scale_ = location_and_scale(Z)
@@ -227,7 +230,8 @@ class RowNeighbors(_OfRows):
         return self
 
     def kneighbors(self, X: Any = None, n_neighbors: int | None = None, return_distance: bool = True) -> Any:
-        """Return distances and numbers of the nearest rows, each (N, n_neighbors); without X, of the others."""
+        """Return distances and numbers of the nearest rows, each (N, n_neighbors); without X, each row is compared
+        with the other rows."""
         check_is_fitted(self, "rows_")
         Z = None if X is None else (self._features(X, reset=False) - self.mean_) / self.scale_
         nearest = NearestNeighbors().fit(self.rows_)
@@ -272,7 +276,7 @@ class _KMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, B
 
 
 def location_and_scale(Z: Any, standardized: bool = True) -> tuple[Array | float, Array | float]:
-    """Return what features are standardized or centred by; sparse ones, with meaningful zeros, stay as they are."""
+    """Return the means and scales of features; sparse features are not changed, because their zeros are meaningful."""
     if issparse(Z):
         return 0.0, 1.0
     if not standardized:
@@ -359,7 +363,7 @@ class StatisticsClassifier(_Classifier, OfSequences):
     Parameters
     ----------
     C : float
-        Of `sklearn.linear_model.LogisticRegression`.
+        The parameter C of `sklearn.linear_model.LogisticRegression`.
 
     Examples
     --------
@@ -386,9 +390,9 @@ class RowClassifier(_Classifier, _OfRows):
 
 
 def linear_classifier(C: float = 1.0) -> tuple[Any, ...]:
-    """Return the steps of a linear classifier of features of any scale."""
+    """Return the steps of a linear classifier of features with arbitrary scales."""
     return StandardScaler(), LogisticRegression(C=C, max_iter=2000)
 
 
 STANDARDIZING = (SequenceFeatures, RowNeighbors, _KMeans, _Classifier)
-"""Controls to which the units of columns make no difference."""
+"""Controls that do not depend on the units of columns."""

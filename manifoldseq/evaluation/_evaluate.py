@@ -53,31 +53,34 @@ from ._tasks import (
 )
 
 _REPEATABLE, _PARTLY = 0.85, 0.5
-"""Agreement of fits, a mean adjusted Rand index, from which clusters are called repeatable, or partly repeatable."""
+"""Agreement of fits (mean adjusted Rand index) from which clusters are reported as repeatable or partly repeatable."""
 _CLEAR = 0.05
-"""Of two figures, a difference that is spoken of."""
+"""Minimum difference of two figures that is reported."""
 _EXPLAINED, _ALIKE = 0.05, 0.8
-"""A control is named without labels if its clusters are at least as repeatable, explain more by `_EXPLAINED`, and agree
-with those of the estimator by less than `_ALIKE` (`make bench-real ARGS=verdicts`: hits and false alarms)."""
+"""Thresholds for the report of a control without labels.
+
+Its clusters must be at least as repeatable, explain more by `_EXPLAINED`, and agree with those of the estimator by less
+than `_ALIKE` (`make bench-real ARGS=verdicts`: hits and false alarms).
+"""
 _DESCRIBED = 2000
-"""Members of which descriptions are computed, at most."""
+"""Maximum number of members for which descriptions are computed."""
 _NOT_RIGHT = "which does not say that they are right"
 _ROWS = 20_000
-"""Of more rows, so many are drawn, and what is measured is fitted to these."""
+"""Maximum number of rows; if there are more, this number is drawn and all figures come from fits to these rows."""
 _MANY = 2000
-"""Members from which the time of a control is estimated before it is fitted."""
+"""Number of members for the estimate of the time of a control before it is fitted."""
 _SAMPLES = 5000
-"""Rows that R² is taken from, at most."""
+"""Maximum number of rows for R²."""
 _FEW = 16
-"""Members below which the verdict says how few they are."""
+"""Number of members below which the verdict contains their number."""
 _SHUFFLES = 20
-"""Random assignments that chance is the mean of."""
+"""Number of random assignments for the level of chance."""
 _LEAST = 4
-"""Members, below which nothing is measured."""
+"""Minimum number of members for a measurement."""
 _COPIES = 0.1
-"""Share of members that are copies of others from which these are spoken of, and kept in one part."""
+"""Fraction of copies among the members from which copies are reported and kept in one part of a split."""
 _ALONE = 0.95
-"""Share of the variance of all columns from which a single one is spoken of."""
+"""Fraction of the total variance from which a single column is reported."""
 
 
 def evaluate(
@@ -120,40 +123,40 @@ def evaluate(
     Parameters
     ----------
     model : estimator
-        After `fit` on `X`; it is not changed. A class with no more than ``fit`` and ``predict`` is judged too, from
-        copies that are fitted again.
+        The estimator after `fit` on `X`; it is not changed. A class with only ``fit`` and ``predict`` is also
+        evaluated, with copies that are fitted again.
     X : what `fit` took
-        Controls get sequences with straight lines over missing values.
-        Of more than 20,000 rows, 20,000 are drawn, and all figures are of fits to these.
+        The data of `fit`. For controls, missing values of sequences are interpolated linearly. If there are more than
+        20,000 rows, 20,000 rows are drawn, and all figures come from fits to these rows.
     y : array-like of shape (N,), optional
         Known classes: names or whole numbers.
     record : hooks.EstimatorSpec, optional
-        What the following are taken from where they are not given, and a `quality` of its own; by default the one that
-        the estimator's class is registered by, if it is.
+        The record that defines the following arguments if they are not given, and an optional `quality`. The default is
+        the record of the estimator's class, if the class is registered.
     name : str
-        Of the row of the estimator; by default its registered name, or its class.
+        The name in the row of the estimator; by default its registered name, or its class.
     input : {"sequences", "samples", "views", "bags"}, optional
-        What `X` is; "sequences" for an estimator that is not registered.
+        The kind of `X`; by default "sequences" for an estimator that is not registered.
     controls : sequence of str, optional
-        Names of registered estimators; by default by what the estimator does, see `default_controls`.
+        Names of registered estimators. The default depends on the task of the estimator, see `default_controls`.
     random_state : int
-        Of folds, halves and controls.
+        The seed of folds, halves and controls.
     seconds : float
-        Time for further fits. Where they would take longer, as judged by `took`, one split takes the place of five
-        folds, one halving that of three, and agreement is not measured where one would take too long as well.
+        Time limit for further fits. If they would take longer, as estimated from `took`, one split replaces five folds,
+        one halving replaces three, and agreement is not measured if even one halving would take too long.
     took : float
-        Seconds that the fit took. Of a fit to the 20,000 rows that are drawn, it is measured.
+        Duration of the fit in seconds. It is measured for a fit to 20,000 drawn rows.
     groups : array-like of shape (N,), optional
         Members of one group, such as the rows of one recording, are never in two parts of a split.
     columns : sequence of str, optional
-        Names of the columns of samples or the channels of sequences, for the verdict, which says if one of them holds
+        Names of the columns of samples or the channels of sequences, for the verdict, which reports a column with
         nearly all of the variance.
 
     Returns
     -------
     Evaluation
-        Where there is nothing to measure by, such as two members, the row of the estimator has ``why`` in the place of
-        figures, and the verdict says so.
+        The figures and the verdict. If nothing can be measured, for example with two members, the row of the estimator
+        has ``why`` instead of figures, and the verdict gives the reason.
 
     Raises
     ------
@@ -234,9 +237,9 @@ def _nothing(name: str, why: str, task: str = "none", measure: str = "none") -> 
 
 
 def _copies(X: Any, input: str) -> NDArray[np.intp] | None:
-    """Return a number for each member, copies of one another having the same; None if there are few copies.
+    """Return a number for each member, which is equal for copies; None if there are few copies.
 
-    Rows of one or two columns are equal by chance, and no copies unless all of them are.
+    Rows of one or two columns can be equal by chance, and count as copies only if all rows are equal.
     """
     if input == "bags":
         return None
@@ -259,7 +262,7 @@ def _copies(X: Any, input: str) -> NDArray[np.intp] | None:
 
 
 def _dominated(model: Any, X: Any, input: str, names: Sequence[str] | None) -> str:
-    """Return which of several columns has nearly all of the variance, as the end of a verdict."""
+    """Return the column with nearly all of the variance, as the end of a verdict."""
     from ._controls import STANDARDIZING
 
     if isinstance(model, STANDARDIZING) or input not in ("samples", "sequences") or issparse(X):
@@ -281,7 +284,7 @@ def _dominated(model: Any, X: Any, input: str, names: Sequence[str] | None) -> s
 
 
 def _by_its_own(record: hooks.EstimatorSpec, model: Any, X: Any, y: Any, seed: int) -> Evaluation:
-    """Judge by the `quality` of a record; what it returns is checked, and what it raises is a reason."""
+    """Evaluate by the `quality` of a record; its result is validated, and its exception becomes a reason."""
     plugins = [plugin.name for plugin, one in hooks.records("estimators") if one.name == record.name]
     whose = f"the quality of {record.name!r}" + (f" (plugin {' or '.join(plugins)})" if plugins else "")
     try:
@@ -298,7 +301,7 @@ def _by_its_own(record: hooks.EstimatorSpec, model: Any, X: Any, y: Any, seed: i
 
 @dataclass(frozen=True)
 class _Candidate:
-    """An estimator that is fitted, with its data and what they are; a control is not fitted."""
+    """A fitted estimator, or a control before its fit, with its data and their kind."""
 
     name: str
     model: Any
@@ -307,13 +310,13 @@ class _Candidate:
     fitted: bool = True
 
     def estimator(self) -> Any:
-        """Return it fitted to all of its data."""
+        """Return the estimator, fitted to all of its data."""
         return self.model if self.fitted else fitted(self.model, self.X)
 
 
 @dataclass(frozen=True)
 class _Judge:
-    """Measures an estimator and its controls in the same way; a failure leaves a reason in the place of a figure."""
+    """Measures an estimator and its controls in the same way; a failure leaves a reason instead of a figure."""
 
     own: _Candidate
     controls: tuple[str, ...]
@@ -323,10 +326,10 @@ class _Judge:
     took: float
     seconds: float
     found: dict[str, Labels] = field(default_factory=dict)
-    """The clusters of each estimator that was measured, by its name."""
+    """The clusters of each measured estimator, by name."""
 
     def classes(self) -> Evaluation:
-        """Accuracy on what is left out of fits."""
+        """Evaluate the accuracy on held-out members."""
         try:
             return self.by_accuracy(
                 "classes", lambda one: one.model, "of the held-out members are classified correctly"
@@ -335,7 +338,7 @@ class _Judge:
             return _nothing(self.own.name, str(error), "classes", "accuracy")
 
     def clusters(self) -> Evaluation:
-        """Agreement with the labels, and of fits with each other."""
+        """Evaluate the agreement with the labels, and between fits."""
         agreement = "agreement_of_parts"
         rows = self.rows(self.cluster_figures)
         own = rows[0]
@@ -362,7 +365,7 @@ class _Judge:
         return self.evaluation("clusters", agreement, rows, f"{verdict}; {width}" if width else verdict)
 
     def named(self, rows: Sequence[Mapping[str, Any]]) -> str:
-        """Return which control has other clusters that are as repeatable and explain more, as part of a verdict."""
+        """Return the control with other clusters that are as repeatable and explain more, as part of a verdict."""
         from sklearn.metrics import adjusted_rand_score
 
         own = rows[0]
@@ -389,7 +392,7 @@ class _Judge:
 
     @cached_property
     def described(self) -> tuple[Rows, list[NDArray[np.float64]]]:
-        """Some members, and their descriptions."""
+        """A subset of the members, and their descriptions."""
         from ._sequence_baselines import descriptions_of
 
         own, n = self.own, size(self.own.X, self.own.input)
@@ -398,7 +401,7 @@ class _Judge:
         return rows, descriptions_of([np.asarray(x, dtype=np.float64) for x in data])
 
     def one_cluster(self, rows: list[dict[str, Any]], agreement: str) -> Evaluation:
-        """Judge a clustering with a single cluster; its controls have as many clusters as were requested."""
+        """Evaluate a clustering with a single cluster; its controls have the requested number of clusters."""
         verdict = "all members are in one cluster"
         if (asked := self.asked()) < 2:
             return Evaluation("clusters", "clusters", [{**rows[0], "clusters": 1}], verdict)
@@ -408,13 +411,13 @@ class _Judge:
         return self.evaluation("clusters", agreement if self.labels is None else "ari", [*rows, chance], verdict)
 
     def asked(self) -> int:
-        """Return the number of clusters that the estimator's parameters ask for, 1 if they name none."""
+        """Return the number of clusters in the estimator's parameters, or 1 without such a parameter."""
         known = parameters_of(self.own.model)
         numbers = [known.get(name) for name in ("n_clusters", "n_components")]
         return next((int(n) for n in numbers if isinstance(n, int | np.integer) and not isinstance(n, bool)), 1)
 
     def features(self) -> Evaluation:
-        """What a linear classifier makes of them; without labels what they tell of a member that was not fitted."""
+        """Evaluate features by a linear classifier or, without labels, by predictions of held-out members."""
         said = "of the held-out members are classified correctly by a linear classifier on the features"
         with suppress(Unmeasured):  # no labels, or too few of one
             return self.by_accuracy("features", lambda one: OnFeatures(one.model, one.input), said)
@@ -429,7 +432,7 @@ class _Judge:
         return self.evaluation("features", "r2", rows, verdict)
 
     def by_neighbours_of_features(self, width: int, columns: int) -> Evaluation:
-        """Judge features that are as many as the columns, of which a linear map tells all: by whom they call alike."""
+        """Evaluate features that are as many as the columns by nearest neighbours, because a linear map is exact."""
         own = self.own
         some = np.random.default_rng(self.seed).permutation(size(own.X, own.input))[:_SAMPLES]
         own = replace(own, X=taken(own.X, np.sort(some), own.input))
@@ -443,7 +446,7 @@ class _Judge:
         return self.evaluation("features", "r2", [*rows, {"name": CHANCE, "r2": 0.0}], verdict)
 
     def neighbours(self) -> Evaluation:
-        """Whether the nearest other member is of the same class; without labels, how alike it is."""
+        """Evaluate neighbours by the class of the nearest other member or, without labels, by its similarity."""
         if self.labels is None and self.own.input in ("sequences", "bags"):
             return self.by_halves("neighbours")
         y = self.labels
@@ -484,7 +487,7 @@ class _Judge:
         return rows
 
     def check_time(self, control: _Candidate) -> None:
-        """Raise Unmeasured if a fit of a control to many members takes too long, judged by a fit to a few."""
+        """Raise Unmeasured if a fit of a control would take too long, as estimated from a fit to few members."""
         n = size(control.X, control.input)
         if n <= _MANY:
             return
@@ -497,11 +500,11 @@ class _Judge:
             raise Unmeasured(f"a fit would take about {expected:.0f} s, longer than {self.seconds:.0f} s")
 
     def labels_of(self, rows: Labels) -> Labels | None:
-        """Return the labels of some members, where there are any."""
+        """Return the labels of some members, if there are labels."""
         return None if self.labels is None else self.labels[rows]
 
     def control(self, name: str) -> _Candidate | None:
-        """Return a control with as many clusters or components as the model has; None if the model is one itself."""
+        """Return a control with the model's number of clusters or components; None if the model is the control."""
         record = hooks.get_record(hooks.EstimatorSpec, name)
         control = cast(Any, record.factory)()
         own, X, input = self.own.model, self.own.X, self.own.input
@@ -521,13 +524,13 @@ class _Judge:
     def evaluation(
         self, task: str, measure: str, rows: Sequence[Mapping[str, Any]], verdict: str, **more: Any
     ) -> Evaluation:
-        """Return rows with a verdict about the first, and what the best of the others reaches."""
+        """Return rows with a verdict about the first row and the result of the best of the other rows."""
         reason = f"no {name_of(measure)} of {rows[0]['name']}: {rows[0].get('why', 'it was not measured')}"
         made = Evaluation(task, measure, [_with_reason(row, measure) for row in rows], verdict or reason, **more)
         return replace(made, verdict=made.verdict + _comparison(made))
 
     def by_accuracy(self, task: str, classifier: Callable[[_Candidate], Any], said: str) -> Evaluation:
-        """Compare by the accuracy on the same folds; raise Unmeasured where there are none."""
+        """Compare by the accuracy on the same folds; raise Unmeasured if there are no folds."""
         if (y := self.labels) is None:
             raise Unmeasured("accuracy needs labels of two classes or more")
         folds = folds_of(y, self.enough, self.seed, self.groups)
@@ -546,7 +549,7 @@ class _Judge:
         return self.evaluation(task, "accuracy", rows, verdict, confusion=told[0] if told else None)
 
     def by_halves(self, task: str) -> Evaluation:
-        """Compare by the share of second halves of members that find their first."""
+        """Compare by the fraction of members whose second half finds the first half."""
         n = size(self.own.X, self.own.input)
 
         def figure(one: _Candidate) -> Measured:
@@ -563,7 +566,7 @@ class _Judge:
         return self.evaluation(task, "halves_found", rows, verdict)
 
     def cluster_figures(self, one: _Candidate) -> list[Callable[[], Measured]]:
-        """Return what is measured of a clustering: agreement with labels, of fits with each other, silhouette."""
+        """Return the figures of a clustering: agreement with labels, agreement between fits, silhouette."""
 
         @cache
         def made() -> Any:
@@ -609,7 +612,7 @@ class _Judge:
         return [labelled, agreement, width, explained]
 
     def shuffled(self) -> Measured:
-        """Return what the model's clusters agree with the labels in, given to the members at random."""
+        """Return the agreement of the model's clusters with the labels after random permutations."""
         found, rng = assigned(self.own.model, self.own.X), np.random.default_rng(self.seed)
         runs = [against_labels(rng.permutation(found), cast(Labels, self.labels)) for _ in range(_SHUFFLES)]
         return {name: float(np.mean([run[name] for run in runs])) for name in runs[0]}
@@ -620,7 +623,7 @@ class _Judge:
         return int(np.count_nonzero(np.any(rows != rows[:1], axis=0)))
 
     def told(self, one: _Candidate) -> float:
-        """Return R² of held-out rows under a linear map of features that are fewer than the columns."""
+        """Return R² of held-out rows under a linear map of features, which must be fewer than the columns."""
         rng = np.random.default_rng(self.seed)
         order = rng.permutation(size(one.X, one.input))[:_SAMPLES]
         test, train = np.array_split(order, [len(order) // 4])
@@ -639,18 +642,18 @@ class _Judge:
         return told_by_features(a, b, Z, features(made, B))
 
     def enough(self, fits: int, share: float = 1.0) -> bool:
-        """Return whether there is time for so many fits of the estimator to a share of the members."""
+        """Return whether there is time for a number of fits of the estimator to a fraction of the members."""
         return fits * share * self.took <= self.seconds
 
 
 def _filled(X: Any, input: str) -> Any:
-    """Return sequences with straight lines over missing values: controls do not take these."""
+    """Return sequences with linearly interpolated missing values, which controls do not accept."""
     arrays = input == "sequences" and all(isinstance(x, np.ndarray) and x.dtype.kind == "f" for x in X)
     return interpolate(SequenceData(X)).sequences if arrays and any(np.isnan(x).any() for x in X) else X
 
 
 def _row(name: str, figures: Sequence[Callable[[], Measured]]) -> dict[str, Any]:
-    """Return a row with the figures that can be measured, and why others cannot."""
+    """Return a row with the figures that can be measured, and reasons for the others."""
     row: dict[str, Any] = {"name": name}
     reasons = []
     for figure in figures:
@@ -687,7 +690,7 @@ def _by_chance(y: NDArray[Any]) -> float:
 
 
 def _explains(r2: float) -> str:
-    """Return a predicate with a share of variance; R² below zero is an error larger than that of the mean."""
+    """Return a phrase with the explained variance; R² below zero is an error larger than that of the mean."""
     return f"explains {r2:.0%} of the variance" if r2 > -0.005 else f"(R² = {r2:.2f}) does not explain the variance"
 
 
@@ -697,7 +700,7 @@ def _repeatability(agreement: float) -> str:
 
 
 def _comparison(found: Evaluation) -> str:
-    """Return what the best of the other rows reaches, as the end of a verdict."""
+    """Return the result of the best of the other rows, as the end of a verdict."""
     measure, sign = found.measure, 1 if found.greater_is_better else -1
     others = [row for row in found.rows[1:] if measure in row]
     if not others:

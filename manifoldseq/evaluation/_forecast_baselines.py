@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 Array = NDArray[np.float64]
 
 _MOST_ORDER = 16
-"""Order of an autoregression, at most; also at most a fourth of the steps."""
+"""Maximum order of an autoregression, which is also limited to a fourth of the steps."""
 
 
 def last_value(x: Array, n_steps: int) -> Array:
@@ -25,7 +25,7 @@ def last_value(x: Array, n_steps: int) -> Array:
 
 
 def seasonal_last_value(x: Array, n_steps: int) -> Array:
-    """Return the last season of each channel, repeated, (n_steps, d); the last value where there is no season.
+    """Return the repeated last season of each channel, (n_steps, d), or the last value without a season.
 
     The season is the lag of the largest local maximum of the autocorrelation above 0.3, at most half of the steps.
 
@@ -55,9 +55,9 @@ def _repeated(channel: Array, n_steps: int) -> Array:
 def autoregression(x: Array, n_steps: int) -> Array:
     """Return forecasts of an autoregression of each channel, (n_steps, d).
 
-    Least squares with an intercept; the order, from 0 to 16, has the least value of Akaike's criterion
-    ``n log(RSS / n) + 2 (order + 1)`` on the same steps for all orders. Forecasts are kept between the least and the
-    largest value seen, less or more their difference.
+    The method is least squares with an intercept. The order, from 0 to 16, minimizes Akaike's criterion ``n log(RSS /
+    n) + 2 (order + 1)`` on the same steps for all orders. Forecasts are limited to the range of the past values,
+    extended by its width on both sides.
 
     Examples
     --------
@@ -94,7 +94,7 @@ FORECASTS: dict[str, Callable[[Array, int], Array]] = {
     "last season": seasonal_last_value,
     "autoregression": autoregression,
 }
-"""Baselines by their names in a table."""
+"""The baselines by name."""
 
 
 def baseline_forecasts(sequences: Sequence[Array], n_steps: int) -> dict[str, Array]:
@@ -103,7 +103,7 @@ def baseline_forecasts(sequences: Sequence[Array], n_steps: int) -> dict[str, Ar
     Parameters
     ----------
     sequences : sequence of ndarray of shape (T_i, d)
-        Without missing values.
+        Sequences without missing values.
     n_steps : int
     """
     return {name: np.stack([forecast(x, n_steps) for x in sequences]) for name, forecast in FORECASTS.items()}

@@ -21,39 +21,39 @@ Predict = Callable[[Array], Array]
 
 _LEAST = 16
 _ROWS = 20_000
-"""Rows that are looked at, drawn if there are more."""
+"""Maximum number of rows; if there are more, rows are drawn."""
 _KERNEL_ROWS = 2000
-"""Rows that kernel ridge regression learns from, drawn if there are more: the time grows with the cube."""
+"""Maximum number of rows for kernel ridge regression, whose time is cubic in this number."""
 _WIDTH = 1.645
-"""Standard deviations to either side that contain 90 % of the values of a normal distribution."""
+"""Number of standard deviations on each side that contain 90 % of the values of a normal distribution."""
 _MOVES = 1e-3
-"""Variance of a standardized column of held-out rows, from which it has an R² of its own."""
+"""Minimum variance of a standardized column of held-out rows for an R² of the column."""
 _CLEAR = 0.05
-"""A baseline is called better if its R² is larger by more."""
+"""A baseline is reported as better if its R² is larger by more than this value."""
 
 
 def imputation_error(model: Any, X: Any, y: object, seed: int) -> Evaluation:
-    """Return R² of each view of held-out rows, filled in from the others by a fit to the rest, and its coverage.
+    """Return R² and coverage of each view of held-out rows, imputed from the other views by a fit to the other rows.
 
-    A quarter of the rows is held out. Columns are standardized by the training rows; R² is over all columns of a view,
-    and the mean over views (with ``target``, of that view alone).
+    A quarter of the rows is held out. Columns are standardized by the training rows; R² refers to all columns of a view
+    and is averaged over views (with ``target``, only that view is used).
 
     Parameters
     ----------
     model : estimator of views
-        With ``impute`` and ``impute_variance``, such as `MixturePCCA`.
+        An estimator with ``impute`` and ``impute_variance``, such as `MixturePCCA`.
     X : list of array-like of shape (N, d_v)
     y : object
-        Without effect.
+        Ignored.
     seed : int
-        Of the rows that are held out.
+        The seed of the choice of held-out rows.
 
     Returns
     -------
     Evaluation
         The controls are ridge, kernel ridge and k-nearest-neighbour regression, which choose their settings on a
-        quarter of the training rows. ``coverage`` is the share of values within 1.645 standard deviations of
-        `impute_variance`, 90 % if these are right.
+        quarter of the training rows. ``coverage`` is the fraction of values within 1.645 standard deviations of
+        `impute_variance`, which is 90 % if the variances are correct.
 
     Raises
     ------
@@ -63,7 +63,7 @@ def imputation_error(model: Any, X: Any, y: object, seed: int) -> Evaluation:
     views = [np.asarray(view, dtype=np.float64) for view in X]
     names = [list(map(str, getattr(view, "columns", range(view.shape[1])))) for view in X]
     if len(views) < 2:
-        raise ValueError("a view is imputed from the others, and there is one view: pass two or more")
+        raise ValueError("a view is imputed from other views, but there is only one view: pass two or more")
     if len(views[0]) < _LEAST:
         raise ValueError(f"{len(views[0])} rows are too few: at least {_LEAST} are needed")
     order = np.random.default_rng(seed).permutation(len(views[0]))[:_ROWS]
@@ -156,13 +156,13 @@ def _rows(found: Any) -> Array:
 
 
 def _chosen(fit: Callable[[Array, Array, Any], Predict], X: Array, Y: Array, settings: Sequence[Any]) -> Predict:
-    """Return the predictions with the setting that is best on a quarter of the rows, fitted to all of them."""
+    """Return the predictions of a fit to all rows with the setting that is best on a quarter of the rows."""
     cut = 3 * len(X) // 4
     best = max(settings, key=lambda one: _r2(Y[cut:], _rows(fit(X[:cut], Y[:cut], one)(X[cut:]))))
     return fit(X, Y, best)
 
 
 def _r2(truth: Array, guess: Array) -> float:
-    """Return one less the squared error over the variance of standardized columns; missing values do not count."""
+    """Return 1 minus the squared error divided by the variance of standardized columns, without missing values."""
     total = float(np.nansum((truth - np.nanmean(truth, axis=0)) ** 2))
     return 1 - float(np.nansum((truth - guess) ** 2)) / total if total > 0 else 0.0

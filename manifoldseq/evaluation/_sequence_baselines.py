@@ -1,7 +1,7 @@
 """Baselines for sequences: spectra, resampled curves, random convolutions, and dynamic time warping.
 
-Each is what an analyst would try first for one kind of difference between sequences: rhythms, shapes that are aligned
-in time, local patterns at any place, and shapes whose pace differs. None of them needs a model.
+Each baseline is a standard method for one kind of difference between sequences: rhythms, shapes that are aligned in
+time, local patterns at any place, and shapes at different speeds. None of them needs a model.
 """
 
 from itertools import combinations
@@ -37,28 +37,30 @@ from ._controls import (
 Array = NDArray[np.float64]
 
 _BINS = 128
-"""Frequencies of `LogSpectrum`, half as many as the steps of a segment (`make bench-real`: 32 do not tell steps at
-0.8 Hz from steps at 1.3 Hz, recorded 100 times per second)."""
+"""Number of frequencies of `LogSpectrum`, half of the steps of a segment.
+
+32 frequencies do not separate steps at 0.8 Hz from steps at 1.3 Hz at a sampling rate of 100 Hz (`make bench-real`).
+"""
 _STEPS = 64
-"""Points of `ResampledCurves`."""
+"""Number of points of `ResampledCurves`."""
 _WARPED = 100
-"""Points to which sequences are resampled before they are warped, at most: the time grows with the square."""
+"""Maximum number of points of resampled sequences for time warping, whose time is quadratic in this number."""
 _WINDOW = 0.1
-"""Share of the points by which a warping path may leave the diagonal."""
+"""Maximum distance of a warping path from the diagonal, relative to the number of points."""
 _MEDOIDS = 1000
-"""Sequences among which medoids are searched, drawn if there are more: their distances grow with the square."""
+"""Maximum number of sequences for the search of medoids, because the number of distances is quadratic."""
 _DILATIONS = 8
 _BIASES = 2
 _TAPS = np.array(list(combinations(range(9), 3)))
-"""Places of the three weights 2 in each of the 84 kernels of length 9 of MiniRocket; the other six weights are -1."""
+"""Positions of the three weights 2 in each of the 84 kernels of length 9 of MiniRocket; the other weights are -1."""
 _FLOOR = 1e-3
-"""Share of the mean power that is added to a spectrum before its logarithm."""
+"""Fraction of the mean power that is added to a spectrum before its logarithm."""
 
 
 class LogSpectrum(SequenceFeatures):
     """Logarithms of the power of the channels of a sequence at 128 frequencies, by Welch's method.
 
-    The power of each channel is divided by its variance; half the logarithm of the variance follows in a last feature.
+    The power of each channel is divided by its variance; half of the logarithm of the variance is the last feature.
     `transform` returns an array (N, d * 129).
 
     Examples
@@ -106,11 +108,11 @@ class ResampledCurves(SequenceFeatures):
 
 
 class RandomConvolutions(SequenceFeatures):
-    """Shares of the steps at which a convolution of a sequence with a kernel exceeds a threshold.
+    """Fractions of the steps at which a convolution of a sequence with a kernel exceeds a threshold.
 
-    The 84 kernels of MiniRocket (Dempster, Schmidt and Webb 2021), each with up to eight dilations that are evenly
-    spaced in logarithm, random signed sums of channels, and thresholds that are random quantiles of the convolution of
-    one of the sequences of `fit`. Channels are standardized over all of these sequences.
+    The features use the 84 kernels of MiniRocket (Dempster, Schmidt and Webb 2021) with up to eight logarithmically
+    spaced dilations, random signed sums of channels, and thresholds that are random quantiles of the convolution of one
+    of the sequences of `fit`. Channels are standardized over all of these sequences.
 
     Parameters
     ----------
@@ -151,7 +153,7 @@ class RandomConvolutions(SequenceFeatures):
             self.thresholds_[place] = np.take_along_axis(order, (quantiles * len(order)).astype(np.intp), axis=0)
 
     def described(self, sequences: list[Array]) -> Array:
-        """Return the shares dilation by dilation, (N, n_dilations * 2 * 84)."""
+        """Return the fractions dilation by dilation, (N, n_dilations * 2 * 84)."""
         return np.stack([self._of(x) for x in sequences])
 
     def _of(self, x: Array) -> Array:
@@ -175,7 +177,7 @@ class RandomConvolutions(SequenceFeatures):
 def descriptions_of(sequences: list[Array]) -> list[Array]:
     """Return five descriptions of sequences, centred and divided by their root mean square, each (N, p).
 
-    Statistics, autocovariances, spectra, curves and random convolutions: what clusters of sequences may differ in.
+    The descriptions are statistics, autocovariances, spectra, curves and random convolutions.
     """
     found = []
     for features in (
@@ -196,10 +198,10 @@ def descriptions_of(sequences: list[Array]) -> list[Array]:
 
 
 def explained_share(clusters: NDArray[Any], descriptions: list[Array]) -> float:
-    """Return the share of the variance of descriptions that clusters explain, less that of random clusters.
+    """Return the fraction of the variance of descriptions that clusters explain, corrected for random clusters.
 
-    The mean over descriptions of ``(R² - e) / (1 - e)`` with ``e = (K - 1) / (N - 1)``, what R² of K random clusters of
-    N members is on average.
+    The value is the mean over descriptions of ``(R² - e) / (1 - e)``, where ``e = (K - 1) / (N - 1)`` is the expected
+    R² of K random clusters of N members.
     """
     codes = np.unique(clusters, return_inverse=True)[1]
     members = np.eye(int(codes.max()) + 1)[codes]
@@ -215,7 +217,7 @@ def explained_share(clusters: NDArray[Any], descriptions: list[Array]) -> float:
 
 
 def resampled(sequences: list[Array], n_steps: int) -> Array:
-    """Return sequences at evenly spaced points between their ends, (N, n_steps, d), by straight lines."""
+    """Return sequences at evenly spaced points between their ends, (N, n_steps, d), by linear interpolation."""
     places = np.linspace(0, 1, n_steps)
     return np.stack(
         [np.stack([np.interp(places, np.linspace(0, 1, len(x)), row) for row in x.T], axis=1) for x in sequences]
@@ -232,7 +234,8 @@ def channel_scale(sequences: list[Array]) -> tuple[Array, Array]:
 def warping_distances(A: Array, B: Array, window: float = _WINDOW) -> Array:
     """Return dynamic time warping distances between curves (n, L, d) and (m, L, d), within a Sakoe-Chiba band.
 
-    The root of the least sum of squared differences along a path, as `dtaidistance.dtw_ndim.distance`.
+    The distance is the square root of the minimum sum of squared differences along a path, as in
+    `dtaidistance.dtw_ndim.distance`.
     """
     L = A.shape[1]
     radius = max(1, int(np.ceil(window * L)))
@@ -296,9 +299,9 @@ class ConvolutionsKMeans(_KMeans, OfSequences):
 class WarpingKMedoids(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, _Warped):
     """k-medoids of sequences under dynamic time warping.
 
-    Sequences are resampled to the length of the longest one, at most 100 steps; a path may leave the diagonal by a
-    tenth of these. Channels are standardized over all sequences. Of more than 1,000 sequences, 1,000 are drawn, and the
-    others are assigned to the nearest medoid.
+    Sequences are resampled to the length of the longest one, at most 100 steps; a warping path stays within a tenth of
+    this length from the diagonal. Channels are standardized over all sequences. If there are more than 1,000 sequences,
+    medoids are searched among 1,000 random sequences, and the others are assigned to the nearest medoid.
 
     Parameters
     ----------
@@ -326,7 +329,7 @@ class WarpingKMedoids(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Cluster
         rng = random_generator(self.random_state)
         curves = self._curves(X, reset=True)
         if self.n_clusters > len(curves):
-            raise ValueError(f"n_clusters={self.n_clusters} for {len(curves)} sequences: ask for at most as many")
+            raise ValueError(f"n_clusters={self.n_clusters} for {len(curves)} sequences: pass at most that number")
         some = np.sort(rng.permutation(len(curves))[:_MEDOIDS])
         D = warping_distances(curves[some], curves[some])
         found = [_medoids(D, self.n_clusters, rng) for _ in range(self.n_init)]
@@ -394,7 +397,7 @@ class SpectrumClassifier(_FeatureClassifier):
     Parameters
     ----------
     C : float
-        Of `sklearn.svm.SVC`; the width of the kernel is that of ``gamma="scale"``.
+        The parameter C of `sklearn.svm.SVC`; the width of the kernel is that of ``gamma="scale"``.
 
     Examples
     --------
@@ -440,7 +443,7 @@ class SpectrumClassifier(_FeatureClassifier):
 
 
 class ConvolutionsClassifier(_FeatureClassifier):
-    """Ridge regression from standardized random convolutions to the classes, its weight by leaving one out.
+    """Ridge regression from standardized random convolutions to the classes, with leave-one-out choice of its weight.
 
     Parameters
     ----------
@@ -489,26 +492,26 @@ class WarpingClassifier(ClassifierMixin, _Warped):
     """
 
     def fit(self, X: Any, y: ArrayLike) -> Self:
-        """Keep sequences and their classes (N,)."""
+        """Store sequences and their classes (N,)."""
         self.curves_ = self._curves(X, reset=True)
         self.classes_, self.targets_ = np.unique(_classes(y, len(self.curves_)), return_inverse=True)
         return self
 
     def predict(self, X: Any) -> NDArray[Any]:
-        """Return the class of the nearest sequence of `fit` for each, (N,)."""
+        """Return the class of the nearest sequence of `fit` for each sequence, (N,)."""
         check_is_fitted(self, "curves_")
         nearest = warping_distances(self._curves(X, reset=False), self.curves_).argmin(axis=1)
         return self.classes_[self.targets_[nearest]]
 
 
 def _classes(y: Any, n: int) -> NDArray[Any]:
-    """Return the classes of `fit`; a ValueError says if they are not one per sequence, or one class only."""
+    """Validate the classes of `fit`: one per sequence, and at least two different classes."""
     if y is None:
         raise ValueError("the classifier requires y to be passed, but the target y is None")
     labels = np.asarray(y)
     if labels.shape != (n,):
-        raise ValueError(f"y has shape {labels.shape} but there are {n} sequences: pass one class each")
+        raise ValueError(f"y has shape {labels.shape} but there are {n} sequences: pass one class for each sequence")
     check_classification_targets(labels)
     if len(np.unique(labels)) < 2:
-        raise ValueError("y has one class: a classifier needs at least two")
+        raise ValueError("y has only one class: pass sequences of at least two classes")
     return labels

@@ -19,14 +19,14 @@ Measured = dict[str, float]
 Rows = NDArray[np.intp]
 
 HALVINGS = 3
-"""Times that data are halved at random, where there is time."""
+"""Number of random halvings, if there is time."""
 _FOLDS = 5
 _PART = 0.8
-"""Share of the members in each of three parts, for a clustering that does not predict, or of few members."""
+"""Fraction of the members in each of three parts, for a clustering without `predict` or with few members."""
 _IN_HALF = 4
-"""Members per cluster in a half, at least."""
+"""Minimum number of members per cluster in a half."""
 _LEAST_STEPS = 8
-"""Time steps of the shortest sequence, from which halves are compared."""
+"""Minimum number of time steps of the shortest sequence for the comparison of halves."""
 
 
 _OF_SEQUENCES = {
@@ -50,14 +50,14 @@ _OF_SEQUENCES = {
 
 
 class Unmeasured(ValueError):
-    """There is no figure; the text says why."""
+    """Error for a figure that cannot be measured; the message is the reason."""
 
 
 def task_of(model: Any, *, labelled: bool = False) -> str:
-    """Return what an estimator does: ``"classes"``, ``"clusters"``, ``"neighbours"``, ``"features"`` or ``""``.
+    """Return the task of an estimator: ``"classes"``, ``"clusters"``, ``"neighbours"``, ``"features"`` or ``""``.
 
-    A class that does not say it as scikit-learn asks is told by its methods: of those that only predict, a `labelled`
-    one classifies.
+    A class without the tags of scikit-learn is identified by its methods; if it only predicts, it is a classifier if it
+    is `labelled`.
     """
     from sklearn.utils import get_tags
 
@@ -85,7 +85,7 @@ def default_controls(task: str, input: str) -> tuple[str, ...]:
     ----------
     task : {"classes", "clusters", "neighbours", "features"}
     input : {"sequences", "samples", "views", "bags"}
-        What the estimator takes, as in its record.
+        The input of the estimator, as in its record.
 
     Examples
     --------
@@ -123,14 +123,14 @@ def size(X: Any, input: str) -> int:
 
 
 def counted(n: int, what: str) -> str:
-    """Return a number and what is counted: ``"1 column"``, ``"2 columns"``, ``"3 classes"``."""
+    """Return a number with its noun: ``"1 column"``, ``"2 columns"``, ``"3 classes"``."""
     return f"{n} {what}{'' if n == 1 else 'es' if what.endswith('s') else 's'}"
 
 
 def flat(X: Any, input: str) -> Any:
-    """Return what a control takes: views side by side, bags as sequences of their descriptors side by side.
+    """Return the data for a control: concatenated views, or bags as sequences of concatenated descriptors.
 
-    Where views have missing values, controls get the means of the columns.
+    Missing values of views are replaced by the means of the columns.
     """
     if input == "views":
         rows = np.concatenate([np.asarray(view, dtype=np.float64) for view in X], axis=1)
@@ -142,12 +142,12 @@ def flat(X: Any, input: str) -> Any:
 
 
 def checked_labels(y: Any, n: int) -> Labels | None:
-    """Return one label per member as an array, None for none.
+    """Validate labels; return one label per member as an array, or None without labels.
 
     Raises
     ------
     ValueError
-        If they are not one per member, if one is missing, or if they are measurements.
+        If there is not one label per member, if a label is missing, or if labels are measurements.
     """
     if y is None:
         return None
@@ -157,7 +157,7 @@ def checked_labels(y: Any, n: int) -> Labels | None:
     except ValueError:
         labels = np.empty(0)
     if labels.shape != (n,):
-        raise ValueError(f"labels have shape {labels.shape} for {n} members: pass one label for each")
+        raise ValueError(f"labels have shape {labels.shape} for {n} members: pass one label for each member")
     if labels.dtype.kind not in "biufUSTO":
         raise ValueError(f"labels have the type {labels.dtype}: pass names or whole numbers")
     if missing is None or not missing.any():
@@ -165,8 +165,8 @@ def checked_labels(y: Any, n: int) -> Labels | None:
     if missing.any():
         first = int(missing.argmax())
         raise ValueError(
-            f"{missing.sum()} of {n} members have no label, the first is member {first}: "
-            "give each one, or leave the labels out"
+            f"{missing.sum()} of {n} members have no label, the first is member {first}: label each member, or leave "
+            "the labels out"
         )
     if labels.dtype.kind == "f" and (fractions := labels[labels % 1 != 0]).size:
         raise ValueError(f"labels have fractions, such as {fractions[0]:g}: pass names of classes or whole numbers")
@@ -188,15 +188,15 @@ def _is_missing(label: Any) -> bool:
 
 
 def parameters_of(model: Any) -> dict[str, Any]:
-    """Return the parameters of an estimator, none of a class without `get_params`."""
+    """Return the parameters of an estimator; an empty dict for a class without `get_params`."""
     return model.get_params(deep=False) if hasattr(model, "get_params") else {}
 
 
 def fitted(model: Any, X: Any, y: Any = None, *, again: bool = False, **settings: Any) -> Any:
     """Return a new fit of an estimator with the same parameters, without its warnings.
 
-    What an estimator chose itself in `fit` (``choice_.best_params``) is kept, or chosen `again` from these data. A
-    class without `get_params` is copied as it is.
+    Settings that the estimator chose in `fit` (``choice_.best_params``) are kept, or chosen `again` from these data. An
+    object without `get_params` is copied.
     """
     from sklearn.base import clone
 
@@ -211,7 +211,7 @@ def fitted(model: Any, X: Any, y: Any = None, *, again: bool = False, **settings
 
 
 def takes_labels(model: Any, *, only: bool = False) -> bool:
-    """Return whether `fit` has a place for labels behind the data; if `only`, whether it has no default for them."""
+    """Return whether `fit` has an argument for labels after the data; with `only`, whether it has no default."""
     places = [one for one in signature(model.fit).parameters.values() if one.kind is not one.KEYWORD_ONLY]
     if not only:
         return len(places) > 1
@@ -235,18 +235,18 @@ def against_labels(clusters: Labels, y: Labels) -> Measured:
 
 
 def halves_of_members(model: Any, n: int, clusters: int) -> bool:
-    """Return whether clusterings of halves are compared, rather than those of parts of four fifths."""
+    """Return whether clusterings of halves are compared rather than clusterings of parts with four fifths."""
     return hasattr(model, "predict") and n // 2 >= _IN_HALF * clusters
 
 
 def agreement_of_parts(
     model: Any, X: Any, input: str, seed: int, *, clusters: int = 1, halvings: int = HALVINGS
 ) -> float:
-    """Return the mean adjusted Rand index between fits to parts of the data, each with a choice and seed of its own.
+    """Return the mean adjusted Rand index between fits to parts of the data, each with its own choice and seed.
 
-    The parts are two random halves, several times, and their fits are compared on all members. Where an estimator does
-    not predict, or halves have few members for so many clusters, they are three random parts of four fifths, compared
-    on the members that two have in common.
+    The parts are two random halves, several times, and their fits are compared on all members. If an estimator does not
+    predict, or if halves have few members per cluster, the parts are three random subsets of four fifths, which are
+    compared on their common members.
     """
     from sklearn.metrics import adjusted_rand_score
 
@@ -278,12 +278,12 @@ def agreement_of_parts(
 
 
 def silhouette(model: Any, X: Any, clusters: Labels) -> float | None:
-    """Return the mean silhouette width in the metric of the model, None where it has none that is known.
+    """Return the mean silhouette width in the metric of the model, or None if the metric is not known.
 
-    It is known where `transform` gives the distances to the centres, or the members are assigned to the nearest of the
-    `cluster_centers_`, by 1 − cosine where these are unit vectors, else by Euclidean distance. The silhouette is the
-    simplified one (Hruschka et al., 2004): distance to the nearest other centre less that to the own, over the larger.
-    Elsewhere it is the `silhouette_` of the model, if it has one.
+    The metric is known if `transform` returns the distances to the centres, or if members are assigned to the nearest
+    of the `cluster_centers_`, by 1 − cosine for unit vectors and otherwise by Euclidean distance. The result is then
+    the simplified silhouette (Hruschka et al., 2004): the distance to the nearest other centre minus the distance to
+    the own centre, divided by the larger of the two. Otherwise it is the `silhouette_` of the model, if it exists.
     """
     if not 1 < len(np.unique(clusters)) < len(clusters) or clusters.dtype.kind not in "iu" or clusters.min() < 0:
         return None
@@ -299,7 +299,7 @@ def silhouette(model: Any, X: Any, clusters: Labels) -> float | None:
 
 
 def _distances(model: Any, X: Any) -> Iterator[Array]:
-    """Yield what may be the (N, K) distances by which a model assigns members to clusters."""
+    """Yield candidates for the (N, K) distances by which a model assigns members to clusters."""
     from sklearn.metrics import pairwise_distances
 
     if hasattr(model, "transform"):
@@ -311,7 +311,7 @@ def _distances(model: Any, X: Any) -> Iterator[Array]:
 
 
 def _explains(values: Array, clusters: Labels) -> bool:
-    """Return whether distances are finite and nearest to the own cluster's centre, but for a few that are equal."""
+    """Return whether distances are finite and smallest for the own cluster, except for a few ties."""
     return (
         values.ndim == 2
         and len(values) == len(clusters)
@@ -327,12 +327,12 @@ def _explains(values: Array, clusters: Labels) -> bool:
 def folds_of(
     y: Labels, enough: Callable[[int], bool], seed: int, groups: Labels | None = None
 ) -> list[tuple[Rows, Rows]]:
-    """Return the stratified folds that there is time for; groups stay together.
+    """Return as many stratified folds as the time allows; groups stay together.
 
     Raises
     ------
     Unmeasured
-        If there is one class, or a class has one member or one group.
+        If there is only one class, or a class has only one member or group.
     """
     from sklearn.model_selection import StratifiedGroupKFold, StratifiedKFold
 
@@ -344,7 +344,7 @@ def folds_of(
     number = min(_FOLDS, *sizes)
     if number < 2:
         single = "recording" if groups is not None else "member"
-        raise Unmeasured(f"class {kinds[int(np.argmin(sizes))]} has a single {single}: none can be left out")
+        raise Unmeasured(f"class {kinds[int(np.argmin(sizes))]} has a single {single}, which cannot be left out")
     all_of_them = enough(number)
     splitter = StratifiedKFold if groups is None else StratifiedGroupKFold
     folds = splitter(number if all_of_them else min(number, 4), shuffle=True, random_state=seed)
@@ -354,14 +354,15 @@ def folds_of(
 def measured_classes(
     model: Any, X: Any, y: Labels, input: str, folds: Sequence[tuple[Rows, Rows]]
 ) -> tuple[Measured, Labels, Labels]:
-    """Return the accuracy on members that were left out (and its standard error), their classes, and what was said."""
+    """Return the accuracy on held-out members (and its standard error), their classes, and the predictions."""
     truth, said = [], []
     for train, test in folds:
         made = fitted(model, taken(X, train, input), y[train], again=True)  # the choice may have used labels
         found = np.asarray(made.predict(taken(X, test, input)))
         if found.size != len(test):
             raise ValueError(
-                f"predict returns an array of shape {found.shape} for {len(test)} members: return one class each"
+                f"predict returns an array of shape {found.shape} for {len(test)} members: return one class for each "
+                "member"
             )
         truth.append(y[test])
         said.append(found.reshape(len(test)))
@@ -370,7 +371,7 @@ def measured_classes(
 
 
 def accuracy_of(shares: Sequence[float]) -> Measured:
-    """Return the mean of the folds, and its standard error where there are several."""
+    """Return the mean of the folds, and its standard error if there are several."""
     measured = {"accuracy": float(np.mean(shares))}
     if len(shares) > 1:
         measured["accuracy_se"] = float(np.std(shares, ddof=1) / np.sqrt(len(shares)))
@@ -378,7 +379,7 @@ def accuracy_of(shares: Sequence[float]) -> Measured:
 
 
 def largest_class(y: Labels, folds: Sequence[tuple[Rows, Rows]]) -> float:
-    """Return the accuracy of naming the largest class of what is not left out."""
+    """Return the accuracy of predicting the largest class of the training members."""
     shares = []
     for train, test in folds:
         kinds, counts = np.unique(y[train], return_counts=True)
@@ -387,7 +388,7 @@ def largest_class(y: Labels, folds: Sequence[tuple[Rows, Rows]]) -> float:
 
 
 class OnFeatures:
-    """A linear classifier on what a transformer gives; as much of an estimator as `fitted` asks for."""
+    """A linear classifier on the output of a transformer, with the methods that `fitted` requires."""
 
     def __init__(self, transformer: Any, input: str) -> None:
         self.transformer, self.input = transformer, input
@@ -415,7 +416,7 @@ class OnFeatures:
 
 
 def features(model: Any, X: Any) -> NDArray[np.float64]:
-    """Return what a transformer gives, a row per member: numbers of any shape are laid out in a row."""
+    """Return the output of a transformer with one row per member; arrays of any shape are flattened."""
     found = model.transform(X)
     try:
         rows = np.asarray(found, dtype=np.float64)
@@ -438,13 +439,13 @@ def halves(X: Any, input: str, rng: np.random.Generator) -> tuple[Any, Any]:
         return sides[0], sides[1]
     if (shortest := min(map(len, X))) < _LEAST_STEPS:
         raise Unmeasured(
-            f"the shortest sequence has {shortest} time steps, and halves are compared from {_LEAST_STEPS} on"
+            f"the shortest sequence has {shortest} time steps, but the comparison of halves needs {_LEAST_STEPS}"
         )
     return [x[: len(x) // 2] for x in X], [x[len(x) // 2 :] for x in X]
 
 
 def found_halves(model: Any, first: Any, second: Any, n: int) -> float:
-    """Return the share of second halves that find their first: the nearest one, by standardized features."""
+    """Return the fraction of second halves whose nearest first half (standardized features) has the same member."""
     from sklearn.metrics import pairwise_distances_argmin
 
     made = fitted(model, first)
@@ -453,7 +454,9 @@ def found_halves(model: Any, first: Any, second: Any, n: int) -> float:
     else:
         a, b = features(made, first), features(made, second)
         if len(a) != n or len(b) != n:
-            raise ValueError(f"transform returns {len(a)} and {len(b)} rows for {n} members: return one row each")
+            raise ValueError(
+                f"transform returns {len(a)} and {len(b)} rows for {n} members: return one row for each member"
+            )
         nearest = pairwise_distances_argmin(standardized(b, a), standardized(a, a))
     return float(np.mean(nearest == np.arange(n)))
 
@@ -469,14 +472,14 @@ def nearest_others(model: Any, X: Any) -> Rows:
 
 
 def standardized(Z: NDArray[np.float64], like: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return features less the means of others, over their deviations; those that do not vary there are zero."""
+    """Return features standardized by the means and deviations of others; constant features become zero."""
     centred, spread = like - like.mean(axis=0), like.std(axis=0)
     varies = spread > 1e-12 * max(float(np.abs(centred).max(initial=0)), 1e-300)
     return np.where(varies, (Z - like.mean(axis=0)) / np.where(varies, spread, 1.0), 0.0)
 
 
 def told_by_neighbours(Z: NDArray[np.float64], nearest: Rows) -> float:
-    """Return the share of the variance of standardized rows that their nearest others tell (R²)."""
+    """Return the fraction of the variance of standardized rows that their nearest neighbours explain (R²)."""
     W = standardized(Z, Z)
     total = float(np.sum(W**2))
     if not total > 0:
@@ -485,7 +488,7 @@ def told_by_neighbours(Z: NDArray[np.float64], nearest: Rows) -> float:
 
 
 def told_by_features(train: Any, test: Any, Z: NDArray[np.float64], W: NDArray[np.float64]) -> float:
-    """Return the share of the variance of held-out rows that a linear map of their features tells (R²)."""
+    """Return the fraction of the variance of held-out rows that a linear map of their features explains (R²)."""
     mean, centre = train.mean(axis=0), Z.mean(axis=0)
     total = float(np.sum((test - mean) ** 2))
     if not total > 0:

@@ -15,7 +15,7 @@ from ._forks import ForkSafeLock
 
 
 class _Pool(NamedTuple):
-    """The threads of one library: their number is read and set."""
+    """Access to the number of threads of one library."""
 
     read: Callable[[], int]
     write: Callable[[int], object]
@@ -54,7 +54,7 @@ def _pools() -> tuple[_Pool, ...]:
 
 
 def _pool(library: LibController) -> _Pool:
-    """Return the threads of a library, those of OpenBLAS by its own functions.
+    """Return the access to the threads of a library; OpenBLAS is accessed by its own functions.
 
     threadpoolctl lets one thread own OpenBLAS and ignores what others set; here blocks of several threads overlap, and
     the last to end need not be the first that began. Its methods would also make a `minimize` of no iterations take
@@ -69,7 +69,7 @@ def _pool(library: LibController) -> _Pool:
 
 
 class _OneThread(ContextDecorator):
-    """The block of :func:`one_blas_thread`, entered as often as one likes."""
+    """The block of :func:`one_blas_thread`, which can be entered repeatedly."""
 
     def __enter__(self) -> None:
         global _inside, _limited
@@ -118,7 +118,7 @@ _ONE = _OneThread()
 
 
 def _in_child() -> None:
-    """Count the thread that forked only; the limit that others left is lifted by the next block's end."""
+    """Count only the thread that forked; the end of the next block removes the limit of the other threads."""
     global _inside
     _inside = int(getattr(_of_thread, "depth", 0) > 0)
 

@@ -12,7 +12,7 @@ import numpy as np
 from ._executors import Shards, added
 
 BLOCK_BYTES = 1 << 26
-"""Bytes of rows in a block. Smaller data are one block, which is computed in place. Sums depend on it by rounding."""
+"""Bytes of rows in a block. Smaller data are one block, computed in place. The value affects sums by rounding."""
 
 
 class RowBlocks:
@@ -21,9 +21,9 @@ class RowBlocks:
     Parameters
     ----------
     recipes : sequence of callables
-        ``recipe() -> tuple of arrays`` with the same rows (or None), small to pickle.
+        ``recipe() -> tuple of arrays`` with the same rows (or None), with a small pickle.
     sizes : sequence of int
-        Rows of each.
+        The number of rows of each recipe.
     """
 
     def __init__(self, recipes: Sequence[Callable[[], tuple[Any, ...]]], sizes: Sequence[int]) -> None:
@@ -32,7 +32,7 @@ class RowBlocks:
 
     @classmethod
     def of(cls, *arrays: Any) -> RowBlocks:
-        """Return arrays with the same rows in blocks of about 64 MiB, cut by the widest array alone.
+        """Return arrays with the same rows in blocks of about 64 MiB of the widest array.
 
         Parameters
         ----------
@@ -56,7 +56,7 @@ class RowBlocks:
 
     @property
     def n(self) -> int:
-        """Rows of all blocks."""
+        """The number of rows of all blocks."""
         return int(self.ends[-1])
 
     def sum(self, function: Callable[..., Any], *arguments: Any) -> Any:
@@ -66,7 +66,7 @@ class RowBlocks:
         return added(self.shards.map(_applied, [(k, (function, arguments)) for k in range(len(self))]))
 
     def take(self, rows: Any) -> tuple[Any, ...]:
-        """Return some rows, in their order."""
+        """Return some rows in the given order."""
         if len(self) == 1:
             return tuple(None if a is None else a[rows] for a in self.shards.here(0))
         rows = np.asarray(rows)
@@ -87,7 +87,7 @@ def _taken(block: tuple[Any, ...], rows: Any) -> tuple[Any, ...]:
 
 
 def _piece(array: Any, start: int, stop: int) -> Any:
-    """Return some rows of an array; those of a memory map as what opens them again, by their place in its file."""
+    """Return some rows of an array, or the information that opens the rows of a memory map again."""
     rows = None if array is None else array[start:stop]
     if not (isinstance(rows, np.memmap) and rows.flags.c_contiguous and rows.filename is not None):
         return rows

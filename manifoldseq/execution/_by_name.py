@@ -13,14 +13,14 @@ from typing import Any
 from weakref import WeakValueDictionary
 
 _decorated: WeakValueDictionary[tuple[str, str], FunctionType] = WeakValueDictionary()
-"""Functions that were given to decorators and factories, by module and name; importing a module fills it."""
+"""The functions of decorators and factories by module and name, which are filled when modules are imported."""
 
 _BY_VALUE = ("cloudpickle", "dill")
 """Packages whose picklers write a function that cannot be imported with its code."""
 
 
 def remember(*functions: Any) -> None:
-    """Remember functions at the top level of a module, so that they are found where their names stand for others."""
+    """Register functions at the top level of a module, to find them although their names refer to other objects."""
     for function in functions:
         if isinstance(function, partial):
             remember(function.func, *function.args, *function.keywords.values())
@@ -29,9 +29,9 @@ def remember(*functions: Any) -> None:
 
 
 def portable(value: Any, what: str) -> Any:
-    """Return a value to be pickled in place of one that is, or has in a `partial`, functions; they are pickled by name.
+    """Return a value for pickling in which functions, also inside a `partial`, are pickled by name.
 
-    `what` says in the error message whose functions they are.
+    `what` describes the owner of the functions in the error message.
     """
     if isinstance(value, FunctionType):
         return _Named(value, what)
@@ -43,7 +43,7 @@ def portable(value: Any, what: str) -> Any:
 
 
 def attribute_of_module(value: Any, function: Any) -> tuple[Callable[..., Any], tuple[str, str]] | None:
-    """Return how to pickle an object that is an attribute of the module of its function; None if it is none."""
+    """Return the pickling of an object that is an attribute of the module of its function, or None."""
     module = sys.modules.get(getattr(function, "__module__", None) or "")
     if module is None or not _found_elsewhere(module):
         return None
@@ -55,7 +55,7 @@ def attribute_of_module(value: Any, function: Any) -> tuple[Callable[..., Any], 
 
 
 class _Named:
-    """A function that is pickled by name, also where another object has its name now; copies are the function."""
+    """A function that is pickled by name, also if another object has the name now; copies return the function."""
 
     def __init__(self, function: FunctionType, what: str) -> None:
         self.function, self.what = function, what
@@ -95,7 +95,7 @@ def _why(function: FunctionType) -> str:
 
 
 def _found_elsewhere(module: ModuleType) -> bool:
-    """Return whether another process finds a module; of a script, a process that runs the script too does."""
+    """Return whether another process finds a module; a script is found by processes that run the same script."""
     name = module.__name__
     if name not in ("__main__", "__mp_main__"):
         return name not in _travelling() or not _pickled_by_value()
@@ -109,7 +109,7 @@ def _travelling() -> Collection[str]:
 
 
 def _pickled_by_value() -> bool:
-    """Return whether one of the picklers is at work that write functions with their code, also joblib's copy."""
+    """Return whether a pickler that stores the code of functions is active, including joblib's copy."""
     return any(name in _BY_VALUE for caller in _callers() for name in caller.split("."))
 
 
@@ -131,7 +131,7 @@ def _same(function: Any) -> Any:
 
 
 def _imported(module: str, path: str) -> Any:
-    """Return an attribute of a module, where it is unpickled."""
+    """Return an attribute of a module during unpickling."""
     found = import_module(module)
     try:
         return _attribute(found, path)
@@ -140,7 +140,7 @@ def _imported(module: str, path: str) -> Any:
 
 
 def _function(module: str, name: str) -> Any:
-    """Return a function that a decorator of a module was given, where it is unpickled."""
+    """Return a function that was passed to a decorator of a module, during unpickling."""
     found = _decorated.get((import_module(module).__name__, name))  # of a script, that of the process here
     if found is None:
         raise UnpicklingError(_gone(module, name))

@@ -31,7 +31,7 @@ _HEAVY = 1 << 20  # bytes of a function's closure above which it travels once pe
 
 
 class _Home(NamedTuple):
-    """A worker, and a future there whose value loads shards when they are first asked for."""
+    """A worker, and a future on it whose value loads shards on first use."""
 
     address: str
     shards: Any
@@ -42,11 +42,12 @@ class _WorkerLost(Exception):
 
 
 class _Dask:
-    """Tasks in chunks, and shards dealt out to homes, about one per thread of the workers.
+    """Tasks in chunks, and shards distributed to homes, about one per thread of the workers.
 
-    Chunks and homes depend on the cluster; what a task computes and where its result goes do not. Dask itself computes
-    the chunks of a dead worker again. Tasks on shards are bound to their worker, so that none is loaded twice; dask
-    would let them wait for ever once that is gone, so its homes are then dealt to others.
+    Chunks and homes depend on the cluster, but the computation of a task and the position of its result do not. Dask
+    itself recomputes the chunks of a dead worker. Tasks on shards are bound to their worker, so that no shard is loaded
+    twice. Dask would let such tasks wait forever if their worker dies, so that the homes are then assigned to other
+    workers.
     """
 
     def __init__(self, client: Any) -> None:
@@ -85,19 +86,19 @@ class _Dask:
                     results.update(zip(positions, part, strict=True))
                 return [results[position] for position in range(len(tasks))]
         raise RuntimeError(
-            f"{_LIVES} times in a row a worker died while it computed on shards: "
-            "see its log, and give workers more memory or shards fewer data"
+            f"{_LIVES} times in a row a worker died while it computed on shards: see its log, and use workers with "
+            "more memory or smaller shards"
         )
 
     def _context(self) -> bytes:
-        """Return what makes the contexts of this process on a worker, pickled when they change."""
+        """Return the factories of the contexts of this process on a worker, which are pickled when contexts change."""
         makers = [make for take in CARRIED if (make := take()) is not None]
         if [id(make) for make in makers] != [id(make) for make in self._carried[0]]:
             self._carried = makers, _dumps(makers, "a record that was given to manifoldseq.register")
         return self._carried[1]
 
     def _settled(self, shards: Shards[Any]) -> list[_Home]:
-        """Return the homes of shards; those on workers that are gone, or too many for theirs, are moved first."""
+        """Return the homes of shards after moving homes from dead or overloaded workers."""
         if time.monotonic() - self._seen > _REVIEW_SECONDS or not self._threads:
             self._look()
         before = self._homes.get(shards)
@@ -136,7 +137,7 @@ class _Dask:
                 self._client.cancel(futures)
 
     async def _watched(self, futures: list[Any], addresses: set[str]) -> list[Any]:
-        """Return the results, or raise when one of the workers that they are bound to is gone."""
+        """Return the results, or raise an error if one of the workers of the results dies."""
         gathering = asyncio.ensure_future(self._client.gather(futures, asynchronous=True))
         try:
             while not (await asyncio.wait([gathering], timeout=_PATIENCE_SECONDS))[0]:
@@ -148,7 +149,7 @@ class _Dask:
 
 
 def _deal(homes: Sequence[str | None], threads: dict[str, int]) -> list[str]:
-    """Return an address for every home: the one it has if it lives and has a thread to spare, else the emptiest."""
+    """Return an address for every home: its worker if it is alive and not full, otherwise the emptiest worker."""
     load = dict.fromkeys(sorted(threads), 0)
     dealt = dict.fromkeys(range(len(homes)), "")
     for number, address in enumerate(homes):
@@ -197,7 +198,7 @@ def _dumps(value: Any, what: str = "this") -> bytes:
 
 @contextmanager
 def connected(where: Any, security: Any) -> Iterator[Executor]:
-    """Yield the executor on the cluster at an address; inside one of its own tasks, the serial one."""
+    """Yield the executor on the cluster at an address, or the serial executor inside one of its own tasks."""
     with needing("clusters need", "dask"):
         distributed: Any = import_module("distributed")
     if _is_task(distributed):
@@ -243,7 +244,7 @@ def _client(distributed: Any, where: Any, security: Any) -> Any:
 
 
 def _knock(address: str) -> None:
-    """Connect and hang up: where no scheduler greets, a client would wait, even for ever, and leave a thread behind."""
+    """Connect once and close: without a scheduler, a client could wait forever and leave a thread."""
     parts = urlsplit(address if "://" in address else f"tcp://{address}")
     try:
         host, port = parts.hostname, parts.port

@@ -1,4 +1,4 @@
-"""Executors: ordered maps and sums over tasks, and over shards that stay where they are computed."""
+"""Executors: ordered maps and sums over tasks, and over shards that stay in one process."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ class _Serial(_InProcess):
 
 
 class Threads(_InProcess):
-    """Python threads outside, one BLAS thread inside; a map inside a task is serial, so no task waits on the pool."""
+    """Python threads with one BLAS thread each; a map inside a task is serial, so that no task waits for the pool."""
 
     def __init__(self, pool: ThreadPoolExecutor) -> None:
         self._pool = pool
@@ -91,9 +91,9 @@ class Threads(_InProcess):
 SERIAL = _Serial()
 CURRENT: ContextVar[Executor] = ContextVar("manifoldseq_executor", default=SERIAL)
 CARRIED: list[Callable[[], Callable[[], AbstractContextManager[None]] | None]] = []
-"""What holds in this process and must hold for its tasks in others: each returns what makes the context there, or None.
+"""Functions that carry the context of this process to tasks in others: each returns a context factory or None.
 
-The same object stands for the same context, so that it is pickled once.
+Equal contexts must be the same object, so that they are pickled once.
 """
 
 
@@ -127,7 +127,7 @@ class Shards(Generic[S]):
     def __init__(self, recipes: Iterable[Callable[[], S]]) -> None:
         self.recipes: tuple[Callable[[], S], ...] = tuple(recipes)
         if not self.recipes:
-            raise ValueError("there are no recipes: give one per shard, such as functools.partial(np.load, path)")
+            raise ValueError("there are no recipes: pass one per shard, such as functools.partial(np.load, path)")
         for number, recipe in enumerate(self.recipes):
             if not callable(recipe):
                 raise TypeError(
@@ -144,7 +144,7 @@ class Shards(Generic[S]):
         return Shards, (self.recipes,)
 
     def here(self, number: int) -> S:
-        """Return a shard, loaded into this process if it is not there yet."""
+        """Return a shard, which is loaded into this process on first use."""
         if number not in self._kept:
             with self._locks[number]:
                 try:

@@ -1,7 +1,7 @@
 """The distributions that come with this repository, and the names that each registers.
 
-A plugin that is not installed cannot say what it would register. This table can, so that an error message names the
-distribution that a missing name belongs to. A test compares it with the records of the installed plugins.
+A plugin that is not installed cannot list its names. With this table, an error message names the distribution of a
+missing name. A test compares the table with the records of the installed plugins.
 """
 
 from collections.abc import Iterator, Mapping
@@ -60,7 +60,7 @@ BUNDLED: tuple[str, ...] = tuple(NAMES)
 
 
 def is_installed(bundled: str) -> bool:
-    """Return whether a distribution is installed, also where its plugin is disabled or fails to load."""
+    """Return whether a distribution is installed, even if its plugin is disabled or fails to load."""
     try:
         distribution(bundled)
     except PackageNotFoundError:
@@ -69,7 +69,7 @@ def is_installed(bundled: str) -> bool:
 
 
 def how_to_install(bundled: str) -> str:
-    """Return the commands that install a bundled distribution: a released one, and one of this repository.
+    """Return the commands that install a bundled distribution, from a release and from this repository.
 
     Examples
     --------
@@ -92,7 +92,7 @@ def missing_of_name(kind: str, name: str) -> str | None:
 
 
 def missing_of_import(error: BaseException | None) -> str | None:
-    """Return the bundled distribution whose package an import did not find, through the causes of an error."""
+    """Return the bundled distribution whose package could not be imported, from the causes of an error."""
     for one in _causes(error):
         if isinstance(one, ModuleNotFoundError) and one.name:
             bundled = one.name.partition(".")[0].replace("_", "-")

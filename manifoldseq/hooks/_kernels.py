@@ -53,7 +53,7 @@ class Kernel(Protocol):
 
     @property
     def name(self) -> str:
-        """Its name in messages."""
+        """The name of the kernel in messages."""
         ...
 
     @property
@@ -78,7 +78,7 @@ class Kernel(Protocol):
 
     @property
     def convex_in_output(self) -> bool:
-        """Whether it is convex and quadratic in the output matrix, so that means have a block update for it."""
+        """Whether the kernel is convex and quadratic in the output matrix, so that means have a block update."""
         ...
 
     def pack(self, items: Any, /) -> Any:
@@ -97,7 +97,7 @@ class Kernel(Protocol):
     def weighted(self) -> Callable[[Any, Any, ArrayLike], tuple[float, Any]] | None:
         """``weighted(point, P, beta)``, the value and the Euclidean gradient of ``sum_i beta_i k(S(point), P_i)``.
 
-        beta has the shape (len(P),). None for a kernel that only compares items: there are no means under it.
+        beta has the shape (len(P),). The attribute is None for a kernel that only compares items and has no means.
         """
         ...
 
@@ -121,7 +121,7 @@ _ATTRIBUTES = (
 def completed(kernel: Any) -> Kernel:
     """Return a kernel object that has every attribute of `Kernel`; raise ValueError for any other."""
     if isinstance(kernel, type):
-        raise ValueError(f"kernel={kernel.__name__} is a class: pass an instance of it")
+        raise ValueError(f"kernel={kernel.__name__} is a class: pass an instance")
     missing = [name for name in _ATTRIBUTES if not hasattr(kernel, name)]
     if {"pack", "cross", "diag", "weighted", "manifold"} <= set(missing):
         if callable(kernel):
@@ -132,5 +132,5 @@ def completed(kernel: Any) -> Kernel:
     if missing:
         raise ValueError(f"the kernel {kernel!r} has no {', '.join(missing)}: see ms.kernels.Kernel")
     if kernel.weighted is not None and not kernel.constant_diagonal and kernel.self_term is None:
-        raise ValueError(f"the kernel {kernel!r} has no self_term, which constant_diagonal=False asks for")
+        raise ValueError(f"the kernel {kernel!r} has no self_term, which constant_diagonal=False requires")
     return kernel

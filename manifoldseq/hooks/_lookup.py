@@ -91,7 +91,7 @@ def record_of(estimator: Any) -> tuple[Plugin, EstimatorSpec] | None:
 
 
 def asked_as(plugin: Plugin, record: Record) -> str:
-    """Return the name that finds a record of a plugin: its name, or ``plugin:name`` if the name is taken.
+    """Return the name under which a record is found: its name, or ``plugin:name`` if the name is taken.
 
     Examples
     --------
@@ -123,7 +123,7 @@ def stored(cls: type[R], name: str, plugin: str) -> R:
 
 
 def registered(kind: type[R], made: Any) -> tuple[Plugin, R] | None:
-    """Return the resolved record of a kind whose factory is the class of an object, and its plugin; None without one.
+    """Return the resolved record of a kind whose factory is the class of an object, and its plugin, or None.
     If the session has replaced the record by one with the same class, the record of the session is returned.
 
     Examples

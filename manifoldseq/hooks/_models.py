@@ -23,7 +23,7 @@ _OF_THE_COST = (
     *("value", "value_and_gradient", "hessian_product", "batched", "batch", "updates", "update_factors", "carry"),
     *("units", "repair", "equivalences", "exact", "solver"),
 )
-"""Parts that describe one cost: a record that has another one does not inherit them."""
+"""Parts that describe one cost; a record with another cost does not inherit them."""
 
 
 @dataclass(frozen=True)
@@ -55,7 +55,7 @@ class Source:
 
 
 def complete_model(registry: Registry, plugin: Plugin, record: ModelSpec, asked: tuple[str, ...] = ()) -> ModelSpec:
-    """Return a resolved model with all of its parts, made once for what is registered."""
+    """Return a resolved model with all of its parts, cached until a new registration."""
     kept = record.__dict__.get("_completed")
     if kept is None or kept[0] != (plugin.name, registry.state):
         kept = (plugin.name, registry.state), _complete(registry, plugin, record, asked)
@@ -64,7 +64,7 @@ def complete_model(registry: Registry, plugin: Plugin, record: ModelSpec, asked:
 
 
 def sources(model: ModelSpec) -> Mapping[str, Source]:
-    """Return who gives a completed model (""), and its parts by ``field``, or ``field name`` of a mapping."""
+    """Return the plugins of a completed model (key "") and of its parts (``field``, or ``field name`` of a mapping)."""
     return model.__dict__.get("_sources", {})
 
 
@@ -72,7 +72,8 @@ def _complete(registry: Registry, plugin: Plugin, record: ModelSpec, asked: tupl
     full_name = f"{plugin.name}:{record.name}"
     if full_name in asked:
         raise ValueError(
-            f"model {full_name!r}: its base leads back to it ({' -> '.join((*asked, full_name))}): name the base with "
+            f"model {full_name!r}: its base refers back to the model ({' -> '.join((*asked, full_name))}): name the "
+            "base with "
             "its plugin, as in base='hope:hope.movmf'"
         )
     spec, own = record.resolved(), Source.of(plugin, record)
@@ -84,8 +85,8 @@ def _complete(registry: Registry, plugin: Plugin, record: ModelSpec, asked: tupl
         other_cost = any(getattr(spec, part) is not None for part in _COST)
         if base.build is not None and other_cost:
             raise ValueError(
-                f"model {full_name!r}: its base {spec.base!r} is registered by build, which makes the whole problem, "
-                "so its cost cannot be replaced: register a model with build=… instead"
+                f"model {full_name!r}: its base {spec.base!r} is registered by build, which builds the whole problem, "
+                "so that its cost cannot be replaced: register a model with build=… instead"
             )
         for one in fields(spec):
             if one.name in _OWN or (other_cost and one.name in _OF_THE_COST):
@@ -113,14 +114,14 @@ def _complete(registry: Registry, plugin: Plugin, record: ModelSpec, asked: tupl
         object.__setattr__(made, name, value)
     for name in made.exact:
         if name not in made.initializers:
-            raise ValueError(f"model {full_name!r}: exact names {name!r}, which is none of its initializers")
+            raise ValueError(f"model {full_name!r}: exact names {name!r}, which is not one of its initializers")
     object.__setattr__(made, "_resolved", made)
     object.__setattr__(made, "_sources", {**given_by, "": own})
     return made
 
 
 def _parts_of(spec: ModelSpec) -> Iterator[str]:
-    """Go through the keys of `sources`: the fields that are set, and of mappings the names in them."""
+    """Yield the keys of `sources`: the fields that are set, and the names in mappings."""
     for one in fields(spec):
         value = getattr(spec, one.name)
         if isinstance(value, Mapping):
@@ -132,10 +133,11 @@ def _parts_of(spec: ModelSpec) -> Iterator[str]:
 def _added(
     registry: Registry, kind: str, model: str, full_name: str, taken: tuple[str, ...]
 ) -> Iterator[tuple[str, Plugin, InitializerSpec | UpdateSpec]]:
-    """Go through the records that add to a model, each with the name that it has there.
+    """Yield the records that add to a model, each with its name in the model.
 
-    A record of this process has its own name and replaces another. A third party's is called ``"plugin:name"``, and by
-    its own name alone where nothing else is. An update is called once, as all of them are made.
+    A record of this process has its own name and replaces other records. A record of a third party is named
+    ``"plugin:name"``, and also by its own name if this name is free. An update has only one name, because all updates
+    are applied.
     """
     found = [(plugin, cast(Any, record)) for plugin, record in registry.entries(kind)]
     models = (model, full_name, *([""] if kind == "initializers" else []))
@@ -150,12 +152,12 @@ def _added(
 
 
 def _with_factors(known: Any, others: tuple[str, ...], name: str, factors: tuple[str, ...], model: Any) -> Any:
-    """Return the factors of the updates of a model and those of one more."""
+    """Return the factors of the updates of a model, including one additional update."""
     return {**(dict.fromkeys(others, ()) if known is None else known(model)), name: factors}
 
 
 def _digest(record: Record) -> str:
-    """Return a digest of a record and of the code that it points to."""
+    """Return a digest of a record and of its code."""
     digest, seen = sha256(repr(sorted(record.as_dict().items())).encode()), set[int]()
     resolved = record.resolved()
     for one in fields(resolved):
@@ -166,7 +168,7 @@ def _digest(record: Record) -> str:
 
 
 def _feed_code(update: Callable[[bytes], None], part: Any, seen: set[int]) -> None:
-    """Feed what a function or class does to a digest: instructions, constants, and what it uses of its module, once."""
+    """Feed the code of a function or class to a digest: instructions, constants, and the used objects of its module."""
     inside: Iterable[Any] = ()
     if isinstance(part, int | float | str | bytes | None):
         update(repr(part).encode())
@@ -197,7 +199,7 @@ def _feed_code(update: Callable[[bytes], None], part: Any, seen: set[int]) -> No
 
 
 def _names(code: CodeType) -> Iterator[str]:
-    """Go through the names that a function looks up, also in the functions inside it."""
+    """Yield the names that a function and its inner functions look up."""
     yield from code.co_names
     for part in code.co_consts:
         if isinstance(part, CodeType):

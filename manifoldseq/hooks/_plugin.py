@@ -25,7 +25,7 @@ _SPECS = [name for name in vars(_hookspecs) if name.startswith(_PREFIX)]
 
 
 class Origin(IntEnum):
-    """Where the records of a plugin come from, in the order of precedence of their names."""
+    """The origin of the records of a plugin, in the order of precedence of names."""
 
     SESSION = 0
     """Records given to `manifoldseq.register`: they belong to the running process."""
@@ -132,7 +132,7 @@ class Plugin:
 
 
 def load(entry_point: EntryPoint) -> Plugin:
-    """Import what an entry point names and collect its records; a broken one is returned with its failure."""
+    """Import the target of an entry point and collect its records; a broken plugin is returned with its failure."""
     plugin = Plugin(entry_point.name, entry_point.value, origin=origin_of(entry_point))
     with _guarded() as caught:
         if entry_point.dist:
@@ -146,8 +146,8 @@ def load(entry_point: EntryPoint) -> Plugin:
 def origin_of(entry_point: EntryPoint) -> Origin:
     """Return whether an entry point is one of a bundled plugin.
 
-    The distribution that has the entry point and the package that it names must both be ours: everyone can choose the
-    name of an entry point, and the name of a package.
+    Both the distribution of the entry point and the package must be ours, because anyone can choose the name of an
+    entry point or of a package.
     """
     distribution = entry_point.dist.name if entry_point.dist else ""
     package = entry_point.value.partition(":")[0].partition(".")[0].strip()
@@ -157,7 +157,7 @@ def origin_of(entry_point: EntryPoint) -> Origin:
 
 
 def collect(plugin: Plugin, module: Any) -> None:
-    """Register a module or object with a manager of its own and keep the valid records that its hooks yield."""
+    """Register a module or object with its own manager, and store the valid records of its hooks."""
     manager = pluggy.PluginManager(PROJECT)
     manager.add_hookspecs(_hookspecs)
     try:
@@ -233,7 +233,7 @@ def _suggestion(name: str) -> str:
 
 @contextlib.contextmanager
 def _guarded() -> Iterator[list[BaseException]]:
-    """Keep the exception of a plugin's code, a `SystemExit` too, and what it prints away from standard output."""
+    """Catch exceptions of a plugin's code, including `SystemExit`, and redirect its output from standard output."""
     caught: list[BaseException] = []
     with contextlib.redirect_stdout(sys.stderr):
         try:

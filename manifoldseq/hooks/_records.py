@@ -14,10 +14,10 @@ if TYPE_CHECKING:
     Target = Any  # a resolved record holds callables, and is called without a cast
 else:
     Target = str | Callable[..., Any]
-    """What a record points to: a callable, or ``"package.module:attribute"`` which is imported when it is needed."""
+    """The target of a record: a callable, or ``"package.module:attribute"``, which is imported on demand."""
 
 API = 1
-"""The version of the records: what their fields mean."""
+"""The version of the meaning of the fields of records."""
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*\Z")
 _PATH = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)*:[^\W\d]\w*(\.[^\W\d]\w*)*\Z")
@@ -52,9 +52,9 @@ class Record:
     """Base of all records: a name, the version of the hooks, validation and resolution. Abstract."""
 
     kind: ClassVar[str]
-    """The hook that yields it, without the prefix: ``"models"``, ``"kernels"``, …"""
+    """The hook of the record without its prefix: ``"models"``, ``"kernels"``, …"""
     inputs: ClassVar[tuple[str, ...]] = ("sequences", "samples", "views", "bags")
-    """What the field ``input`` may be, where there is one."""
+    """The accepted values of the field ``input``, if it exists."""
     name: str
     _: KW_ONLY
     api: int = API
@@ -64,12 +64,12 @@ class Record:
         if self.api != API:
             raise ValueError(
                 f"{type(self).__name__} {self.name!r} is written for version {self.api!r} of the hooks, and this "
-                f"manifoldseq has version {API}: set api={API}, or install a manifoldseq that has the other"
+                f"manifoldseq has version {API}: set api={API}, or install a manifoldseq with the other version"
             )
         if not isinstance(self.name, str) or not all(map(_NAME.match, self.name.split(":", 1))):
             raise ValueError(
-                f"{type(self).__name__} {self.name!r}: name must start with a letter or digit and hold only letters, "
-                "digits, '.', '_' and '-', after the name of its own plugin and a colon if it begins with them"
+                f"{type(self).__name__} {self.name!r}: name must start with a letter or digit and contain only "
+                "letters, digits, '.', '_' and '-', apart from a prefix with the name of its own plugin and a colon"
             )
         for one in fields(self):
             if one.name == "api":
@@ -132,7 +132,7 @@ class Record:
 
 
 def resolve(target: Target) -> Any:
-    """Import what a target names, ``"package.module:attribute"``; anything but a string is returned as it is."""
+    """Import a target ``"package.module:attribute"``; other objects than strings are returned unchanged."""
     if not isinstance(target, str):
         return target
     if not _PATH.match(target):
@@ -242,14 +242,14 @@ class ModelSpec(Record):
         super().__post_init__()
         given = [part for part in _PARTS if getattr(self, part)]
         if self.build is not None and given:
-            raise ValueError(f"Model {self.name!r}: build makes the whole problem, so leave out {', '.join(given)}")
+            raise ValueError(f"Model {self.name!r}: build creates the whole problem: leave out {', '.join(given)}")
         if self.build is None and not self.base:
             lacking = [part for part in ("prepare", "manifold") if getattr(self, part) is None]
             if self.value is None and self.value_and_gradient is None:
                 lacking.append("value or value_and_gradient")
             if lacking:
                 raise ValueError(
-                    f"Model {self.name!r}: give {', '.join(lacking)}; or build, a function that returns a Problem; or "
+                    f"Model {self.name!r}: set {', '.join(lacking)}; or build, a function that returns a Problem; or "
                     "base, the name of a model whose parts are used"
                 )
 
@@ -259,7 +259,7 @@ class ModelSpec(Record):
 
     @property
     def entry(self) -> Any:
-        """The function whose parameters are those of the model: `prepare`, else `build`."""
+        """The function with the parameters of the model: `prepare`, or otherwise `build`."""
         return self.build if self.prepare is None else self.prepare
 
 

@@ -38,7 +38,7 @@ _SENT: ContextVar[tuple[str, Mapping[str | None, Plugin]]] = ContextVar("manifol
 
 @contextmanager
 def _with_records(key: str, plugins: Mapping[str | None, Plugin]) -> Iterator[None]:
-    """Have the records that were registered in another process, inside the block and in this thread alone."""
+    """Use the records of another process inside the block, in this thread only."""
     token = _SENT.set((key, plugins))
     try:
         yield
@@ -47,7 +47,7 @@ def _with_records(key: str, plugins: Mapping[str | None, Plugin]) -> Iterator[No
 
 
 class Registry:
-    """All records that can be asked for by name; entry points are loaded when a name is not the core's own."""
+    """All records by name; entry points are loaded if a name does not belong to the core."""
 
     def __init__(self, discover: Any = lambda: entry_points(group=PROJECT)) -> None:
         self._discover = discover
@@ -56,13 +56,13 @@ class Registry:
         self._registered: dict[str | None, Plugin] = {}  # by name; the records of the session have the key None
         self._loaded: list[Plugin] | None = None
         self.version = 0
-        """Grows with every registration."""
+        """A counter of registrations."""
         self._carried: tuple[Any, Callable[[], AbstractContextManager[None]] | None] | None = None
         self._said: dict[tuple[str, str], Record] = {}  # records of the session whose use has been logged
         self._lock = ForkSafeLock(self._load_again, wait=5.0)
 
     def add_core(self, records: Iterable[Record]) -> None:
-        """Take the records of what the core itself offers."""
+        """Add the records of the core."""
         self._core.update({(record.kind, record.name): record for record in records})
         self._core_plugin = replace(self._core_plugin, version=version(CORE), records=tuple(self._core.values()))
 
@@ -79,7 +79,7 @@ class Registry:
                 if faults or not (plugin.records or _implements(plugin)):
                     raise ValueError(
                         "; ".join(faults)
-                        or f"{item!r} registers nothing: give a record of manifoldseq.hooks, or a module "
+                        or f"{item!r} registers nothing: pass a record of manifoldseq.hooks, or a module "
                         "with functions decorated with @manifoldseq.hookimpl"
                     )
                 self._registered[name] = plugin
@@ -87,7 +87,7 @@ class Registry:
             self._note_clashes()
 
     def extend(self, name: str, file: str, record: Record) -> Plugin:
-        """Add a record to what a module registers, also to one that has no hooks; return its plugin."""
+        """Add a record to the records of a module, also of a module without hooks; return its plugin."""
         with self._lock:
             plugin = self._registered.get(name) or Plugin(name, name, file=file)
             kept = [one for one in plugin.records if (one.kind, one.name) != (record.kind, record.name)]
@@ -98,11 +98,11 @@ class Registry:
 
     @property
     def state(self) -> tuple[int, str]:
-        """What is registered here: something derived from records in another state may have changed."""
+        """The state of the registry: objects that were derived from records in another state may be outdated."""
         return self.version, _SENT.get()[0]
 
     def carried(self) -> Callable[[], AbstractContextManager[None]] | None:
-        """Return what makes a context where the records are those of this process; None if nothing was registered."""
+        """Return a factory of a context with the records of this process; None if nothing was registered."""
         registered = list(self._registered.items())
         if self._carried is None or self._carried[0] != registered:
             plain = {name: replace(plugin, manager=None) for name, plugin in registered}
@@ -110,7 +110,7 @@ class Registry:
         return self._carried[1]
 
     def _here(self) -> Mapping[str | None, Plugin]:
-        """Return what was registered in this process, and in the one that sent it a task."""
+        """Return the records of this process, and of the process that sent the current task."""
         sent = _SENT.get()[1]
         return {**self._registered, **sent} if sent else self._registered
 
@@ -128,7 +128,7 @@ class Registry:
         return self._core_plugin
 
     def plugins(self) -> list[Plugin]:
-        """Return every plugin, broken and disabled ones too, the bundled ones first, with the clashes between them."""
+        """Return all plugins, including broken and disabled plugins, with bundled plugins first and clashes noted."""
         with self._lock:
             if self._loaded is None:
                 self._loaded = []  # a plugin that asks for a name while it is imported finds what is loaded so far
@@ -139,11 +139,11 @@ class Registry:
             return [*self._loaded, *self._here().values()]
 
     def _load_again(self) -> None:
-        """Forget in a forked child what another thread of the parent had half loaded."""
+        """Discard in a forked child the plugins that another thread of the parent had partly loaded."""
         self._loaded = None
 
     def _note_clashes(self) -> None:
-        """Note which names of third parties are not found without the name of the plugin."""
+        """Note the names of third parties that are found only with the name of the plugin."""
         plugins = [self._core_plugin, *(self._loaded or ()), *self._registered.values()]
         givers = [
             (record.kind, record.name, plugin)
@@ -160,7 +160,7 @@ class Registry:
                 )
 
     def entries(self, kind: str) -> list[tuple[Plugin, Record]]:
-        """Return all records of a kind, each with who gives it: the core's first, then by plugin."""
+        """Return all records of a kind with their plugins: records of the core first, then by plugin."""
         return [
             (plugin, record)
             for plugin in (self._core_plugin, *self.plugins())
@@ -169,20 +169,20 @@ class Registry:
         ]
 
     def find(self, kind: str, name: str) -> Record:
-        """Return the record with a name, or with ``plugin:name``; raise as `owner` does."""
+        """Return the record with a name, or with ``plugin:name``; errors are those of `owner`."""
         return self.owner(kind, name)[1]
 
     def owner(self, kind: str, name: str) -> tuple[Plugin, Record]:
-        """Return the record with a name, or with ``plugin:name``, and the plugin that gives it.
+        """Return the record with a name, or with ``plugin:name``, and its plugin.
 
         Of several records with one name, the one that comes first in `Origin` is returned.
 
         Raises
         ------
         UnknownName
-            If nothing has that name; the error message says what exists.
+            If no record has this name; the error message lists the existing names.
         AmbiguousName
-            If two third parties give it, and nothing that comes before them; the error message names both.
+            If two third parties register the name and no record takes precedence; the error message names both.
         """
         found = self._with_name(kind, name)
         chosen = found if len(found) == 1 else first_origin(found)
@@ -200,13 +200,13 @@ class Registry:
         raise UnknownName(self._unknown(_singular(kind), name, sorted({one.name for _, one in self.entries(kind)})))
 
     def asked_as(self, plugin: Plugin, record: Record) -> str:
-        """Return how a record of `entries` is asked for: by its name, or by ``plugin:name`` where that is another's."""
+        """Return the name that finds a record of `entries`: its name, or ``plugin:name`` if the name is taken."""
         chosen = first_origin(self._with_name(record.kind, record.name))
         unique = len(chosen) == 1 and chosen[0][0] is plugin
         return record.name if unique else f"{plugin.name}:{record.name}"
 
     def _with_name(self, kind: str, name: str) -> list[tuple[Plugin, Record]]:
-        """Return the records with a name; no entry point is loaded for a name that is only the core's."""
+        """Return the records with a name; no entry point is loaded for a name of the core."""
         if (kind, name) in self._core:
             session = self._here().get(None)
             if session is None or all((record.kind, record.name) != (kind, name) for record in session.records):
@@ -218,7 +218,7 @@ class Registry:
         ]
 
     def _say(self, record: Record, others: list[Plugin]) -> None:
-        """Log once that a record of the session is used in place of what has its name otherwise."""
+        """Log once that a record of the session replaces another record of the same name."""
         key = record.kind, record.name
         if self._said.get(key) is not record:
             self._said[key] = record
@@ -243,7 +243,7 @@ def _implements(plugin: Plugin) -> bool:
 
 
 def first_origin(entries: Sequence[tuple[Plugin, R]]) -> list[tuple[Plugin, R]]:
-    """Return the entries whose origin comes first."""
+    """Return the entries with the first origin in the order of precedence."""
     first = min((plugin.origin for plugin, _ in entries), default=None)
     return [(plugin, record) for plugin, record in entries if plugin.origin is first]
 
@@ -252,7 +252,7 @@ def _ambiguous(kind: str, name: str, found: Sequence[tuple[Plugin, Record]]) -> 
     names = [f"{plugin.name}:{record.name}" for plugin, record in found]
     what = f"{_singular(kind)} {name!r} is given by {' and '.join(_giver(plugin) for plugin, _ in found)}"
     if len(set(names)) == len(names):
-        return f"{what}: ask for {' or '.join(map(repr, names))}"
+        return f"{what}: use {' or '.join(map(repr, names))}"
     modules = " and ".join(repr(plugin.module) for plugin, _ in found)
     return f"{what} (modules {modules}), which have the same name: rename or uninstall one of them"
 

@@ -18,7 +18,7 @@ from pymanopt.manifolds.manifold import Manifold as TheirManifold  # noqa: E402
 
 
 class TangentVector(list[np.ndarray]):
-    """A tangent vector of a product as pymanopt's optimizers use it: a list with arithmetic that keeps dtypes."""
+    """A tangent vector of a product for pymanopt's optimizers: a list with arithmetic that keeps dtypes."""
 
     __array_ufunc__ = None  # a numpy scalar on the left leaves the product to us
 
@@ -43,7 +43,7 @@ class TangentVector(list[np.ndarray]):
 class OurManifold(TheirManifold):
     """A manifold of ours with the methods that pymanopt calls; made by ``ms.to_pymanopt``.
 
-    Numbers are numpy's, as its own are: its optimizers divide by them where they are zero.
+    Numbers are numpy scalars as in pymanopt, whose optimizers may divide by zero.
     """
 
     def __init__(self, manifold: Manifold, rng: np.random.Generator) -> None:
@@ -60,7 +60,7 @@ class OurManifold(TheirManifold):
         return self._typical
 
     def to_theirs(self, x: Point) -> Any:
-        """Return a point as pymanopt has it: the array, or the list of the arrays of all factors."""
+        """Return a point in the form of pymanopt: an array, or the list of the arrays of all factors."""
         parts = list(leaves(x))
         return parts if len(parts) > 1 else parts[0]
 
@@ -136,7 +136,7 @@ class OurManifold(TheirManifold):
 
 
 class Tree:
-    """Puts a sequence of arrays into the nested tuples of a shape."""
+    """Converts a sequence of arrays to the nested tuples of a shape."""
 
     def __init__(self, shape: Any) -> None:
         self.skeleton = _skeleton(shape)
@@ -151,7 +151,7 @@ def _skeleton(shape: Any) -> Any:
 
 
 def _to_first_order(manifold: Manifold, x: Any, y: Any, chords: bool) -> Any:
-    """Return the logarithm of `y`; where it is unknown, ``y − x`` as a tangent vector at `x`."""
+    """Return the logarithm of `y` or, if it is unknown, ``y − x`` as a tangent vector at `x`."""
     if isinstance(manifold, Factored):
         return tuple(_to_first_order(f, a, b, chords) for f, a, b in zip(manifold.factors, x, y, strict=True))
     chord = manifold.project(x, tree_map(np.subtract, y, x))
@@ -167,7 +167,7 @@ def _iterates(manifold: Manifold) -> bool:
 
 
 def _distance(manifold: Manifold, x: Any, y: Any, chords: bool) -> float:
-    """Return the distance, where it is unknown the Euclidean one, whose half square has the gradient −log."""
+    """Return the distance or, if it is unknown, the Euclidean distance, whose half square has the gradient −log."""
     if isinstance(manifold, Factored):
         return math.hypot(*(_distance(f, a, b, chords) for f, a, b in zip(manifold.factors, x, y, strict=True)))
     dist = None if chords and _iterates(manifold) else manifold.dist
@@ -179,7 +179,7 @@ def _distance(manifold: Manifold, x: Any, y: Any, chords: bool) -> float:
 
 
 def _typical_distance(manifold: Manifold) -> float:
-    """Return the typical distance; where it is unknown, the size of a random point or the root of the dimension."""
+    """Return the typical distance or, if it is unknown, the size of a random point or the root of the dimension."""
     if manifold.typical_distance is not None:
         return manifold.typical_distance
     if isinstance(manifold, Factored):

@@ -59,7 +59,7 @@ def from_pymanopt(manifold: Any) -> Manifold:
     """
     theirs = pymanopt().manifolds
     if isinstance(manifold, pymanopt().Problem):
-        raise TypeError("from_pymanopt takes a manifold: of a whole problem, use ms.Problem.from_pymanopt(problem)")
+        raise TypeError("from_pymanopt needs a manifold: for a whole problem, use ms.Problem.from_pymanopt(problem)")
     if not isinstance(manifold, theirs.manifold.Manifold):
         raise TypeError(
             f"from_pymanopt needs a manifold such as pymanopt.manifolds.Stiefel(5, 2), got {type(manifold).__name__}"
@@ -75,7 +75,7 @@ def from_pymanopt(manifold: Any) -> Manifold:
 
 @dataclass(frozen=True, repr=False)
 class TheirManifold(Manifold):
-    """A manifold of pymanopt behind our operations; made by ``ms.from_pymanopt``."""
+    """A manifold of pymanopt with our operations, as returned by ``ms.from_pymanopt``."""
 
     theirs: Any
     metric: ClassVar[str] = "pymanopt"  # type: ignore[misc]
@@ -97,7 +97,7 @@ class TheirManifold(Manifold):
             vector = theirs.random_tangent_vector(point)
         x = _tuple(point)
         if any(leaf.dtype.kind == "c" for leaf in leaves(x)):
-            raise TypeError(f"{theirs} of pymanopt has complex points: manifoldseq works with real ones only")
+            raise TypeError(f"{theirs} of pymanopt has complex points: manifoldseq supports real points only")
         object.__setattr__(self, "shapes", shapes(x))
         u = self.vectors.to_ours(point, vector)
         for method, *arguments in ("euclidean_to_riemannian_gradient", point, u), ("retraction", point, vector):
@@ -225,7 +225,7 @@ class TheirManifold(Manifold):
 
     @property
     def _inward(self) -> Callable[[np.ndarray, np.ndarray], np.ndarray] | None:
-        """What a step inward promises, on the open sets of pymanopt."""
+        """Return the predicted decrease of a step inward, on the open sets of pymanopt."""
         return _OPEN.get(type(self.theirs).__name__)
 
     def scale(self, x: Point) -> Any:
@@ -267,7 +267,7 @@ class TheirManifold(Manifold):
         return tree_map(lambda leaf, both: both[0], x, pairs), tree_map(lambda leaf, both: both[1], x, pairs)
 
     def _each(self, operation: Callable[..., Any], x: Point, *trees: Point, cast: bool = True) -> Any:
-        """Apply an operation at every point over the leading axes; its result in the dtype of the point."""
+        """Apply an operation at every point over the leading axes; return the results in the dtype of the point."""
         first, shape = leaves(x)[0], leaf_shapes(self.shape)[0]
         axes = first.shape[: first.ndim - len(shape)]
 
@@ -293,7 +293,7 @@ _OPEN: dict[str, Callable[[np.ndarray, np.ndarray], np.ndarray]] = {
         np.maximum(-eigh(symmetric(egrad))[0][..., 0], 0) * eigh(symmetric(x))[0][..., -1]
     ),
 }
-"""The open sets among pymanopt's manifolds, with the decrease that a step inward promises."""
+"""The open sets among pymanopt's manifolds, with functions for the predicted decrease of a step inward."""
 
 
 def hessian_direction(theirs: Any, x: Point, u: Any) -> Any:
@@ -307,7 +307,7 @@ def hessian_direction(theirs: Any, x: Point, u: Any) -> Any:
 
 
 class EmbeddedVectors:
-    """Tangent vectors that pymanopt keeps as arrays: in ambient coordinates, or brought there by its `embedding`."""
+    """Tangent vectors that are arrays in pymanopt: in ambient coordinates, or converted by its `embedding`."""
 
     def __init__(self, theirs: Any) -> None:
         self.theirs = theirs
@@ -345,13 +345,13 @@ def _implements(theirs: Any, method: str, *arguments: Any) -> bool:
 
 
 def _real(array: np.ndarray) -> np.ndarray:
-    """Return a real array, NaN instead of one that is more than rounding off the reals, as matrix logarithms may be."""
+    """Return a real array, or NaN for an array with imaginary parts beyond rounding, as of matrix logarithms."""
     rounding = 1e-6 * max(1.0, float(np.abs(array).max(initial=0.0)))
     return np.real(array) if np.abs(np.imag(array)).max(initial=0.0) < rounding else np.full(array.shape, np.nan)
 
 
 def _agrees(theirs: Any, method: str, arguments: tuple[Any, ...], off: Callable[[Any], float]) -> bool:
-    """Return whether a method is there and its result is off by no more than rounding."""
+    """Return whether a method exists and its result is correct up to rounding."""
     return _implements(theirs, method, *arguments) and abs(off(getattr(theirs, method)(*arguments))) < 1e-7
 
 
@@ -359,10 +359,10 @@ Three = tuple[np.ndarray, np.ndarray, np.ndarray]
 
 
 class FixedRankVectors:
-    """Between ``(du, ds, dvt)`` at a point ``(u, s, vt)`` and pymanopt's ``(Up, M, Vp)`` of the same matrix velocity
+    """Converts ``(du, ds, dvt)`` at a point ``(u, s, vt)`` to and from pymanopt's ``(Up, M, Vp)`` of the same velocity
 
-    ``du diag(s) vt + u diag(ds) vt + u diag(s) dvt = u M vt + Up vt + u Vpᵀ``. The first form is determined where no
-    two singular values are equal, as is the derivative of a function of ``(u, s, vt)``.
+    ``du diag(s) vt + u diag(ds) vt + u diag(s) dvt = u M vt + Up vt + u Vpᵀ``. The first form is unique if no two
+    singular values are equal, like the derivative of a function of ``(u, s, vt)``.
     """
 
     def to_theirs(self, x: Three, u: Three) -> Any:

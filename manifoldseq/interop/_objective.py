@@ -16,7 +16,7 @@ Parts = tuple[np.ndarray, ...]
 
 
 class Positional:
-    """An objective asked by positional arguments; what is known about the last points is not computed again.
+    """An objective with positional arguments that caches the results for the last points.
 
     pymanopt asks for the value at an accepted point up to three times and for the gradient once more with every
     product with the Hessian.
@@ -34,7 +34,7 @@ class Positional:
         return self.valued[1]
 
     def gradient(self, parts: Parts) -> Any:
-        """Return the Euclidean gradient: an array, or a list of as many as there are arguments."""
+        """Return the Euclidean gradient: an array, or a list with one array per argument."""
         if self.differentiated is None or not _same(self.differentiated[0], parts):
             x = self.tree(parts)
             fun, egrad = self.objective.value_and_gradient(x)  # type: ignore[misc]
@@ -67,11 +67,11 @@ def of_pymanopt(theirs: Any, has_hessian: bool, direction: Callable[[Any, Any], 
     ----------
     theirs : pymanopt.Problem
     has_hessian : bool
-        Whether the manifold can turn Euclidean Hessian products into Riemannian ones.
+        Whether the manifold can convert Euclidean Hessian products to Riemannian ones.
     direction : callable
-        ``(x, u) -> vector``, what ``theirs.euclidean_hessian`` wants for the ambient tangent vector u.
+        ``(x, u) -> vector``, the argument of ``theirs.euclidean_hessian`` for the ambient tangent vector u.
     flat : bool
-        Whether its points are lists of all arrays, though ours are nested.
+        Whether points of pymanopt are flat lists of arrays while ours are nested.
     """
 
     def point(x: Tree) -> Any:
@@ -105,7 +105,7 @@ def of_pymanopt(theirs: Any, has_hessian: bool, direction: Callable[[Any, Any], 
 
 
 def _supported(theirs: Any, operator: str) -> Any:
-    """Return an operator of a problem, or None where it is not given and its backend cannot differentiate."""
+    """Return an operator of a problem, or None if it is not given and the backend cannot differentiate."""
     try:
         return getattr(theirs, operator)
     except NotImplementedError:

@@ -14,7 +14,7 @@ import numpy as np
 from ..execution._forks import ForkSafeLock
 
 _before: list[Any] = []
-"""The states of numpy's global generator that are to be put back, the first one below."""
+"""A stack of the states of numpy's global generator that have to be restored."""
 _NUMPY_RANDOM = ForkSafeLock(lambda: _put_back(0))
 
 
@@ -22,7 +22,7 @@ def pymanopt() -> Any:
     """Return the package pymanopt.
 
     Its first import loads every differentiation library that is installed (seconds with torch and jax) and makes jax
-    compute in double precision everywhere; jax's flag is put back as it was.
+    compute in double precision everywhere; the flag of jax is restored.
     """
     if "pymanopt" in sys.modules:
         return sys.modules["pymanopt"]
@@ -37,7 +37,7 @@ def pymanopt() -> Any:
 
 
 def _jax_in_double_precision() -> bool:
-    """Return jax's flag, or what it will be when jax is imported."""
+    """Return the flag of jax, or its value after an import of jax."""
     if "jax" in sys.modules:
         return bool(sys.modules["jax"].config.jax_enable_x64)
     return os.environ.get("JAX_ENABLE_X64", "").lower() in ("y", "yes", "t", "true", "on", "1")
@@ -45,7 +45,7 @@ def _jax_in_double_precision() -> bool:
 
 @contextmanager
 def numpy_random(rng: np.random.Generator) -> Iterator[None]:
-    """Seed the global generator of numpy, from which pymanopt draws, and put it back; one thread at a time."""
+    """Seed the global generator of numpy, from which pymanopt draws, and restore it; one thread at a time."""
     with _NUMPY_RANDOM:
         _before.append(np.random.get_state())
         try:
@@ -56,6 +56,6 @@ def numpy_random(rng: np.random.Generator) -> Iterator[None]:
 
 
 def _put_back(depth: int) -> None:
-    """Put the global generator back to where it was at a depth of nested blocks, in a forked child too."""
+    """Restore the global generator to its state at a depth of nested blocks, also in a forked child."""
     np.random.set_state(_before[depth])
     del _before[depth:]

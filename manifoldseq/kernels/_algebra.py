@@ -23,7 +23,7 @@ Array = NDArray[np.float64]
 
 @dataclass(frozen=True, eq=False)
 class PackedParts:
-    """Items as several kernels pack them; indexed by rows like an array."""
+    """Items in the packed forms of several kernels; indexed by rows like an array."""
 
     parts: tuple[Any, ...]
 
@@ -35,7 +35,7 @@ class PackedParts:
 
 
 class _Several(ABC):
-    """What sums and products have in common."""
+    """Base class of sums and products."""
 
     kernels: Sequence[Any]
 
@@ -73,7 +73,7 @@ class _Several(ABC):
 
 
 class _Unit(ABC):
-    """What kernels made from one kernel have in common whose diagonal is 1."""
+    """Base class of kernels that are derived from one kernel and have a diagonal of 1."""
 
     kernel: Any
     constant_diagonal = True
@@ -116,7 +116,7 @@ class SumKernel(_Several):
     ----------
     kernels : sequence of kernel objects or registered names
     weights : sequence of float, optional
-        By default all 1.
+        The weights, by default all 1.
 
     Examples
     --------
@@ -135,7 +135,7 @@ class SumKernel(_Several):
         object.__setattr__(self, "kernels", _several(self.kernels))
         weights = (1.0,) * len(self.kernels) if self.weights is None else tuple(self.weights)
         if len(weights) != len(self.kernels) or not all(math.isfinite(w) and w >= 0 for w in weights):
-            raise ValueError(f"weights={self.weights!r}: give one number of at least 0 per kernel")
+            raise ValueError(f"weights={self.weights!r}: pass one number of at least 0 per kernel")
         object.__setattr__(self, "weights", tuple(float(w) for w in weights))
 
     @property
@@ -267,7 +267,7 @@ class RBFKernel(_Unit):
     ----------
     kernel : kernel object or registered name
     scale : float
-        Above 0.
+        The scale, above 0.
 
     Examples
     --------
@@ -305,7 +305,7 @@ class RBFKernel(_Unit):
 
 
 def as_kernel(kernel: str | Kernel, domain: str | None = None, **params: Any) -> Kernel:
-    """Return the kernel object that a registered name stands for, or the object itself.
+    """Return the kernel object of a registered name, or the object itself.
 
     Functions and estimators that take a kernel call it first.
 
@@ -315,13 +315,13 @@ def as_kernel(kernel: str | Kernel, domain: str | None = None, **params: Any) ->
     domain : str, optional
         The required domain of the kernel.
     **params
-        Of a registered kernel.
+        Parameters of a registered kernel.
 
     Raises
     ------
     ValueError
-        If the object is no kernel or lacks attributes of `Kernel`, if the kernel has another domain, or if `params` are
-        given with an object.
+        If the object is not a kernel or lacks attributes of `Kernel`, if the kernel has another domain, or if `params`
+        are given with an object.
 
     Examples
     --------
@@ -330,7 +330,7 @@ def as_kernel(kernel: str | Kernel, domain: str | None = None, **params: Any) ->
     GrassmannKernel(n_steps=2, dtype='float64')
     """
     if params and not isinstance(kernel, str):
-        raise ValueError(f"{params} are for a registered name: the kernel is an object already")
+        raise ValueError(f"{params} are for a registered name, but the kernel is an object: pass its name")
     made = get_kernel(kernel, **params) if isinstance(kernel, str) else completed(kernel)
     if domain not in (None, made.domain):
         raise ValueError(f"the kernel {kernel!r} is of the domain {made.domain!r}: use a kernel of {domain!r}")
@@ -341,7 +341,7 @@ def _several(kernels: Iterable[str | Kernel]) -> tuple[Kernel, ...]:
     """Return kernel objects of one domain."""
     made = tuple(map(as_kernel, kernels))
     if not made:
-        raise ValueError("no kernels: give at least one")
+        raise ValueError("no kernels: pass at least one")
     domains = {k.domain for k in made}
     if len(domains) > 1:
         raise ValueError(f"the kernels have items of several domains, {sorted(domains)}: use kernels of one domain")
@@ -362,7 +362,7 @@ def _row(kernel: Any, point: Tree, P: Any) -> Array:
 
 
 def _own(kernel: Any, point: Tree) -> tuple[float, Tree]:
-    """Return k(S, S) and its gradient, zero where it is constant."""
+    """Return k(S, S) and its gradient, which is zero if k(S, S) is constant."""
     if not kernel.constant_diagonal:
         return kernel.self_term(point)
     return float(kernel.diag(_item(kernel, point))[0]), tree_map(np.zeros_like, point)

@@ -21,7 +21,7 @@ PairFunction = Callable[[Item, Item], Any]
 
 @dataclass(frozen=True, eq=False)
 class PackedPairs:
-    """Items as a kernel made by :func:`kernel` keeps them; indexed by rows like an array."""
+    """Items in the packed form of a kernel of :func:`kernel`; indexed by rows like an array."""
 
     items: tuple[Item, ...]
 
@@ -104,11 +104,11 @@ class PairKernel:
         return value_and_gradient(cost)(point)
 
     def manifold(self, m: int, n: int, bound: float = 0.99) -> Any:
-        """Return the manifold on which means and atoms live."""
+        """Return the manifold of means and atoms."""
         return get_domain(self.domain).manifold(m, n, bound)
 
     def _value(self, first: Item, second: Item) -> Any:
-        """Return k(first, second), a number or what autograd traces of one; raise an error for anything else."""
+        """Return k(first, second), a number or its autograd trace; raise an error for other results."""
         value = self.pair_function(first, second)
         array = np.asarray(getattr(value, "_value", value))  # autograd boxes keep the number in _value
         if array.dtype.kind not in "biuf" or array.shape or not np.isfinite(array):
@@ -169,7 +169,7 @@ def kernel(
     positive_definite : bool, default True
         Whether every Gram matrix is positive semidefinite.
     name : str, optional
-        Used in messages; by default the function's name.
+        The name in messages; by default the name of the function.
 
     Returns
     -------

@@ -1,4 +1,4 @@
-"""k-means in the feature space of a kernel, whose centres are means there, and the agreement of clusterings of halves.
+"""k-means in the feature space of a kernel, and the agreement of clusterings of halves.
 
 An epoch costs one product with the kernel matrix. Estimators whose centres are items, such as linear dynamical systems,
 begin with these labels.
@@ -17,9 +17,9 @@ Labels = NDArray[np.int64]
 Find = Callable[[Array, Sequence[int]], list[NDArray[np.intp]]]
 
 N_STARTS = 10
-"""Starts of a kernel k-means."""
+"""Number of starts of a kernel k-means."""
 LAPS = 30
-"""Most epochs of a start."""
+"""Maximum number of epochs of a start."""
 
 
 def kernel_kmeans(gram: Array, n_clusters: int, rng: np.random.Generator, n_init: int = N_STARTS) -> list[Labels]:
@@ -68,7 +68,7 @@ def kernel_kmeans(gram: Array, n_clusters: int, rng: np.random.Generator, n_init
 
 
 def _spread_labels(gram: Array, n_clusters: int, rng: np.random.Generator) -> Labels:
-    """Return the labels of the nearest of K rows that k-means++ chooses; each of these keeps its own."""
+    """Return the labels of the nearest of K rows of k-means++; each of these rows has its own label."""
     own = gram.diagonal()
     rows = [int(rng.integers(len(gram)))]
     squared = [np.maximum(own + own[rows[0]] - 2 * gram[rows[0]], 0.0)]
@@ -85,16 +85,17 @@ def _spread_labels(gram: Array, n_clusters: int, rng: np.random.Generator) -> La
 
 
 def agreements(K: Array, order: NDArray[np.intp], clusters: Sequence[int], find: Find) -> list[float]:
-    """Return the adjusted Rand index of two halves' clusters, each carried to the other half, per number of clusters.
+    """Return the adjusted Rand index between the clusters of two halves, extended to all rows, per number of clusters.
 
-    It is 1 where clusterings of different data agree and 0 by chance. It says nothing about what the clusters mean.
+    The value is 1 if clusterings of different data agree, and 0 on average by chance. It does not show that clusters
+    are meaningful.
 
     Parameters
     ----------
     K : ndarray of shape (N, N)
         A kernel matrix.
     order : ndarray of shape (N,), int
-        Its rows, of which the first half and the others are compared.
+        A permutation of the rows; the first half and the second half are compared.
     clusters : sequence of int
     find : callable
         ``find(K, clusters)`` returns the labels of a half for each number of clusters.

@@ -1,4 +1,4 @@
-"""Kernels as functions of row numbers, as scikit-learn's estimators call them."""
+"""Kernels as functions of row numbers, for scikit-learn's estimators."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ from ._algebra import as_kernel
 
 
 class RowKernel:
-    """A kernel as scikit-learn's estimators call one: a function of arrays of row numbers of fixed items.
+    """A kernel for scikit-learn's estimators: a function of arrays of row numbers of fixed items.
 
-    The items are packed once; ``kernel(X, Y)`` gives the values for the rows in X (N, 1) and Y (M, 1). So
-    ``SVC(kernel=RowKernel("projection", systems)).fit(rows, y)`` works with ``rows = np.arange(N)[:, None]``, in
-    cross-validation and grid searches too. A kernel that is not positive definite gets a warning.
+    The items are packed once; ``kernel(X, Y)`` gives the values for the rows in X (N, 1) and Y (M, 1). Thus
+    ``SVC(kernel=RowKernel("projection", systems)).fit(rows, y)`` works with ``rows = np.arange(N)[:, None]``, also in
+    cross-validation and grid searches. Kernels that are not positive definite give a warning.
 
     Parameters
     ----------
     kernel : kernel object or registered name
     items : items of the kernel
     **params
-        Of a registered kernel.
+        Parameters of a registered kernel.
 
     Examples
     --------
@@ -40,7 +40,7 @@ class RowKernel:
         warn_if_indefinite(self.kernel)
 
     def __call__(self, X: ArrayLike, Y: ArrayLike) -> NDArray[np.float64]:
-        """Return k of the items of these row numbers, (N, M)."""
+        """Return the kernel of the items with these row numbers, (N, M)."""
         return self.kernel.cross(self.packed[_row_numbers(X)], self.packed[_row_numbers(Y)])
 
     def __deepcopy__(self, memo: Any) -> RowKernel:

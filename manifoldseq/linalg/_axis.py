@@ -2,8 +2,8 @@
 
 Descents, searches, the frame, first steps and Krylov spaces are written once, in terms of an axis. With :data:`ONE`
 scalars are floats, decisions are bools and flat vectors have shape (n,); with :data:`ROWS` scalars and decisions are
-arrays (B,) and vectors (B, n), one row per problem. ``take`` and ``put`` go to the rows for which a decision is true
-and back; of one problem these are all of it, since nobody asks where nothing is true.
+arrays (B,) and vectors (B, n), one row per problem. ``take`` and ``put`` select the rows for which a decision is true
+and write them back; for one problem, they are the identity, because they are called only if the decision is true.
 """
 
 from __future__ import annotations
@@ -62,12 +62,12 @@ class One:
 
     @staticmethod
     def ratio(a: Scalar, b: Scalar, other: Scalar = 0.0) -> Scalar:
-        """Return a/b, and `other` where b is not above zero."""
+        """Return a/b, or `other` if b is not above zero."""
         return a / b if b > 0 else other
 
     @staticmethod
     def quotient(a: Scalar, b: Scalar) -> Scalar:
-        """Return a/b, and zero where b is zero."""
+        """Return a/b, or zero if b is zero."""
         return a / b if b != 0 else 0.0
 
     @staticmethod
@@ -84,7 +84,7 @@ class One:
 
     @staticmethod
     def within(c: Decision, d: Decision) -> Decision:
-        """Return the decision over all rows that `d` makes over those of `c`."""
+        """Return the decision over all rows from the decision `d` over the rows of `c`."""
         return d
 
     @staticmethod
@@ -93,7 +93,7 @@ class One:
 
     @staticmethod
     def each(function: Callable[..., Any], *arguments: Any) -> Any:
-        """Return what a function of the numbers of one problem answers, for every problem."""
+        """Apply a function of the numbers of one problem to every problem."""
         return function(*arguments)
 
     @staticmethod
@@ -103,7 +103,7 @@ class One:
 
     @staticmethod
     def coarse(step: Scalar) -> Scalar:
-        """Return seven bits of a step: one that rounding of the curvature does not change."""
+        """Return a step rounded to seven bits, which does not depend on rounding of the curvature."""
         mantissa, exponent = math.frexp(step)
         return math.ldexp(round(64 * mantissa) / 64, exponent)
 
@@ -217,7 +217,7 @@ class Rows:
         return np.concatenate([tree, other]) if isinstance(tree, np.ndarray) else tree
 
     def one(self, tree: Any, k: int) -> Any:
-        """Return the part of row `k`, as the arithmetic of one problem has it."""
+        """Return the part of row `k` in the form of one problem."""
         if isinstance(tree, tuple):
             return _like(tree, [self.one(part, k) for part in tree])
         if isinstance(tree, dict):
@@ -264,5 +264,5 @@ ONE, ROWS = One(), Rows()
 
 
 def axis_of(v: Vector) -> One | Rows:
-    """Return the axis that flat vectors have."""
+    """Return the axis of flat vectors."""
     return ONE if v.ndim == 1 else ROWS

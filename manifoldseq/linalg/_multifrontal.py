@@ -44,10 +44,10 @@ class Multifrontal:
     Attributes
     ----------
     flops : float
-        Of one factorization.
+        Number of operations of one factorization.
     fronts : list
     fill : float
-        Entries of the factor.
+        Number of entries of the factor.
     """
 
     def __init__(

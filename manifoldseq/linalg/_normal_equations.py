@@ -14,11 +14,11 @@ from ._multifrontal import Multifrontal
 LINEAR = ("auto", "multifrontal", "superlu", "cg")
 
 WORK = 1e4
-"""Conjugate gradients are taken if a factorization costs so many operations for each entry of the matrix. Pose graphs
+"""Operations of a factorization for each entry of the matrix from which conjugate gradients are used. Pose graphs
 cost up to 4e3, a random graph of 1,000 rotations 2.5e4 (`python -m benchmarks.engine least_squares`)."""
 
 FRONT, RATE, SLOW = 40e-6, 4e9, 1e9
-"""Seconds of Python for each dense front, operations per second in fronts, and in SuperLU."""
+"""Seconds of Python per dense front, and operations per second in fronts and in SuperLU."""
 
 Solve = Callable[[np.ndarray], np.ndarray]
 
@@ -48,7 +48,7 @@ class Pattern(Protocol):
 
 
 def method_for(s: Pattern, linear: str) -> Method:
-    """Return the method with a name; "auto" is the one with the least predicted time."""
+    """Return the method with a name; "auto" is the method with the smallest predicted time."""
     if linear == "auto" and s.predicted_work > WORK * s.entries:
         linear = "cg"
     if linear == "cg":
@@ -96,7 +96,7 @@ class _Full:
 
 
 class SuperLU:
-    """scipy's SuperLU in the order of the points: faster where the fronts are many and tiny."""
+    """scipy's SuperLU in the order of the points, which is faster for many tiny fronts."""
 
     def __init__(self, s: Pattern) -> None:
         self.full = _Full(s)

@@ -19,8 +19,8 @@ def symmetric(M: np.ndarray) -> np.ndarray:
 def polar(M: np.ndarray) -> np.ndarray:
     """Return the nearest matrix with orthonormal columns: the orthonormal polar factor.
 
-    Computed as ``M (MᵀM)^(-1/2)`` by a series in the p×p Gram matrix where that is close to a multiple of I, as after a
-    step of length below one or so, else by the singular value decomposition.
+    The result is ``M (MᵀM)^(-1/2)``. It is computed by a series in the p×p Gram matrix if this matrix is close to a
+    multiple of I, as after a step of length below about one, and otherwise by the singular value decomposition.
     Equivalent to ``scipy.linalg.polar(M)[0]``.
 
     Parameters
@@ -82,7 +82,7 @@ _eye = lru_cache(maxsize=64)(np.eye)
 
 
 def _polar_by_svd(M: np.ndarray, known_finite: bool) -> np.ndarray:
-    """Return ``W Vᵀ`` of ``M = W S Vᵀ``; NaN where M is not finite: NumPy would raise for the whole batch."""
+    """Return ``W Vᵀ`` of ``M = W S Vᵀ``, or NaN if M is not finite, because NumPy raises for the whole batch."""
     if known_finite:
         W, _, Vt = np.linalg.svd(M, full_matrices=False)
         return W @ Vt
@@ -97,7 +97,7 @@ def _polar_by_svd(M: np.ndarray, known_finite: bool) -> np.ndarray:
 
 
 def _nearer(M: np.ndarray, E: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return matrices with the same polar factors and Gram matrices closer to I, and which of them are close enough.
+    """Return matrices with the same polar factors and Gram matrices closer to I, and a mask of close enough matrices.
 
     With MᵀM = m (I + F), m the mean eigenvalue, that is M (I + F)^(-1/2) / √m with the first terms of the series. The
     others would take more steps.
@@ -137,20 +137,20 @@ _SERIES = [math.prod(-0.5 - j for j in range(k)) / math.factorial(k) for k in ra
 """The coefficients of ``(1 + e)^(-1/2)``."""
 
 _REACH = [(2.0**-54 / abs(_SERIES[k])) ** (1 / k) for k in range(3, 13)]
-"""Up to here the terms of degree k and above are below rounding: the series may end before them."""
+"""Norms up to which terms of degree k and above are below rounding, so that the series can end before them."""
 
 _FAR = _REACH[-1]
-"""Up to here one series is enough."""
+"""Norm up to which one series is enough."""
 
 _WIDE = 16
-"""Columns from which on two series take less time than a singular value decomposition; of a batch they always do."""
+"""Number of columns from which two series are faster than a singular value decomposition; always for a batch."""
 
 
 def qr_retraction(M: np.ndarray) -> np.ndarray:
     """Return the Q of the QR decomposition whose R has a positive diagonal, shape (..., n, p).
 
-    Computed as ``M R⁻¹`` from the Cholesky factor of the Gram matrix where that is accurate, else by Householder
-    reflections.
+    The result is ``M R⁻¹`` with the Cholesky factor of the Gram matrix if this is accurate, and otherwise computed by
+    Householder reflections.
     """
     if M.ndim == 2:
         near = _cholesky_qr(M.astype(np.float64, copy=False))
@@ -166,7 +166,7 @@ def qr_retraction(M: np.ndarray) -> np.ndarray:
 
 
 def _cholesky_qr(M: np.ndarray) -> np.ndarray | None:
-    """Return the same Q, or None where the Gram matrix is far from I even after a first pass."""
+    """Return the same Q, or None if the Gram matrix is far from I even after a first pass."""
     for _ in range(2):
         gram = M.T @ M
         near = np.linalg.norm(gram - np.eye(gram.shape[0])) < 0.5  # then its condition number is below 3

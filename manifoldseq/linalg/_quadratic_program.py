@@ -32,7 +32,7 @@ def clarabel() -> Any:
 def quadratic_program(
     P: np.ndarray, q: np.ndarray, A: np.ndarray, b: np.ndarray, n_equal: int, active: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray] | None:
-    """Return the minimizer of ``½ dᵀPd + qᵀd`` where ``Ad + b`` is zero or not positive, multipliers and active rows.
+    """Return the minimizer of ``½ dᵀPd + qᵀd`` with ``Ad + b`` zero or not positive, multipliers and active rows.
 
     Parameters
     ----------
@@ -43,12 +43,12 @@ def quadratic_program(
         The first `n_equal` rows are equalities.
     n_equal : int
     active : ndarray of bool, shape (m,)
-        A guess of the rows that hold with equality: where it is nearly right, a few linear systems give the solution.
+        A guess of the active rows. If it is nearly correct, a few linear systems give the solution.
 
     Returns
     -------
     tuple or None
-        None where no point meets the constraints, or none can be computed.
+        The solution, or None if no point satisfies the constraints or the computation fails.
 
     Examples
     --------
@@ -77,7 +77,7 @@ def quadratic_program(
 def _corrected(
     L: np.ndarray, q: np.ndarray, A: np.ndarray, b: np.ndarray, n_equal: int, active: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray] | None:
-    """Return the solution if corrections of the guess find it (the primal-dual active set method), else None.
+    """Return the solution by corrections of the guess (primal-dual active set method), or None if they fail.
 
     Rows with a negative multiplier leave the guess, violated rows enter it, until none does.
     """

@@ -83,7 +83,7 @@ def stein_adjoint(A1: ArrayLike, A2: ArrayLike, X: ArrayLike, H: ArrayLike) -> t
     Raises
     ------
     ValueError
-        As :func:`stein`.
+        For the reasons of :func:`stein`.
 
     Examples
     --------
@@ -101,7 +101,7 @@ def stein_adjoint(A1: ArrayLike, A2: ArrayLike, X: ArrayLike, H: ArrayLike) -> t
 
 
 def _boxed(*arrays: Any) -> bool:
-    """Tell whether autograd is loaded and traces one of the arrays."""
+    """Return whether autograd is loaded and traces one of the arrays."""
     tracer = sys.modules.get("autograd.tracer")
     return tracer is not None and any(tracer.isbox(a) for a in arrays)
 
@@ -165,7 +165,7 @@ def _doubling(A1: Array, A2: Array, Q: Array) -> Array:
 
 
 def _divergence(A1: Array, A2: Array, Q: Array) -> ValueError:
-    """Say where the sum does not converge, and by which spectral radii."""
+    """Return the error message for a sum that does not converge, with the spectral radii."""
     for name, array in (("A1", A1), ("A2", A2), ("Q", Q)):
         bad = np.argwhere(~np.isfinite(array))
         if len(bad):
@@ -176,7 +176,7 @@ def _divergence(A1: Array, A2: Array, Q: Array) -> ValueError:
     where = f" at batch index {tuple(int(i) for i in place)}" if place else ""
     radii = f"A has spectral radius {r1[place]:.6g}, which must be below 1"
     if not np.array_equal(A1, A2):
-        radii = f"A1 and A2 have spectral radii {r1[place]:.6g} and {r2[place]:.6g}, their product must be below 1"
+        radii = f"A1 and A2 have spectral radii {r1[place]:.6g} and {r2[place]:.6g}, whose product must be below 1"
     return ValueError(f"the Stein equation has no convergent sum{where}: {radii}")
 
 

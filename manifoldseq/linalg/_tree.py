@@ -20,13 +20,13 @@ def tree_map(function: Callable[..., Any], tree: Any, *rest: Any) -> Any:
     Parameters
     ----------
     function : callable
-        Of as many arrays as there are trees.
+        A function with one array argument per tree.
     tree, *rest : array or nested tuple of arrays
 
     Returns
     -------
     array or nested tuple
-        What the function returns, in the structure of `tree`.
+        The results of the function, in the structure of `tree`.
 
     Examples
     --------
@@ -52,7 +52,7 @@ def leaves(tree: Any) -> Sequence[Any]:
 def flatten(tree: Any) -> np.ndarray:
     """Return all entries of a point or tangent vector as one vector, in the order of the factors.
 
-    Of one contiguous array it is a view. Equivalent to `jax.flatten_util.ravel_pytree` of tuples of arrays.
+    For one contiguous array, the result is a view. Equivalent to `jax.flatten_util.ravel_pytree` of tuples of arrays.
 
     Examples
     --------
@@ -136,7 +136,7 @@ def norm(tree: Any) -> float:
 _FLOAT64 = np.dtype(np.float64)
 _DOT = DOT[_FLOAT64]
 SMALLEST = {np.dtype(t): float(np.finfo(t).tiny) / float(np.finfo(t).eps) ** 2 for t in (np.float32, np.float64)}
-"""Sums of squares below this have lost digits to underflow."""
+"""Sums of squares below this value are inaccurate because of underflow."""
 
 
 def dot(u: np.ndarray, v: np.ndarray) -> float:

@@ -1,4 +1,4 @@
-"""Robust losses of least squares: how much a residual counts by its squared norm."""
+"""Robust losses of least squares, as functions of the squared norm of a residual."""
 
 from __future__ import annotations
 

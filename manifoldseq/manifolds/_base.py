@@ -46,8 +46,8 @@ class Manifold(ABC, Generic[Point]):
     quotient : bool
         Whether X and X Q are the same point for every orthogonal Q. Objectives must have the same value at both.
     one_base : bool
-        Whether ``inner``, ``project`` and ``transport`` take one point and many vectors too: the leading axes of points
-        broadcast with those of vectors, as in numpy. If not, callers repeat the point.
+        Whether ``inner``, ``project`` and ``transport`` also accept one point and many vectors: the leading axes of
+        points broadcast with those of vectors, as in numpy. If not, callers repeat the point.
     hessian : callable or None
         ``(x, egrad, ehess, u) -> vector``, the Riemannian Hessian along `u` from the Euclidean gradient and Hessian
         product. Without it solvers take differences of gradients.
@@ -77,7 +77,7 @@ class Manifold(ABC, Generic[Point]):
     """The arguments of `example`."""
 
     def __init_subclass__(cls, **options: Any) -> None:
-        """Let ``exp``, ``log`` and ``dist`` of the class take the arrays of autograd and jax."""
+        """Extend ``exp``, ``log`` and ``dist`` of the class to arrays of autograd and jax."""
         super().__init_subclass__(**options)
         for name in ("exp", "log", "dist"):
             own = cls.__dict__.get(name)
@@ -123,7 +123,7 @@ class Manifold(ABC, Generic[Point]):
         def dist(self) -> Callable[..., Any] | None:
             """``(x, y) -> distance`` along the shortest geodesic, a float or an array over the leading axes.
 
-            None without ``log``, of whose result it is the length.
+            The distance is the length of the result of ``log``; the attribute is None without ``log``.
             """
             return None if self.log is None else differentiable(self, "dist", self._length_of_log)
 
@@ -131,7 +131,8 @@ class Manifold(ABC, Generic[Point]):
         def inverse_retraction(self) -> Callable[..., Any] | None:
             """``(x, y) -> u``, the tangent vector along which the default retraction leads from `x` to `y`.
 
-            NaN where there is none; here ``log`` if the default retraction is ``"exp"``, else None.
+            The result is NaN if no such vector exists. The default is ``log`` if the default retraction is ``"exp"``,
+            and otherwise None.
             """
             return self.log if self.retractions[:1] == ("exp",) else None
 
@@ -145,7 +146,7 @@ class Manifold(ABC, Generic[Point]):
 
     @property
     def open(self) -> bool:
-        """Whether the set is open, with a boundary that no finite step reaches; by default, unless it is embedded."""
+        """Whether the set is open, with a boundary that no finite step reaches; by default, if it is not embedded."""
         return self.metric != "embedded"
 
     @property
@@ -272,7 +273,7 @@ class Manifold(ABC, Generic[Point]):
         a = sum(math.prod(shape) for shape in shapes)
 
         def at(vectors: np.ndarray) -> tuple[Point, Point]:
-            """Return the point repeated for vectors (…, k, a), and these as trees."""
+            """Return the point repeated for vectors (…, k, a), and the vectors as trees."""
             stops, parts = np.cumsum([math.prod(shape) for shape in shapes])[:-1], leaves(x)
             pairs = zip(np.split(vectors, stops, axis=-1), shapes, strict=True)
             cut = iter([part.reshape(*part.shape[:-1], *shape) for part, shape in pairs])
@@ -402,7 +403,7 @@ def _dot(a: np.ndarray, b: np.ndarray, k: int) -> Any:
 
 
 def _root(square: Any) -> Any:
-    """Return the root of numbers that rounding may have left below zero."""
+    """Return the square root of numbers; negative numbers, which can result from rounding, count as zero."""
     length = np.sqrt(np.maximum(square, 0))
     return float(length) if np.ndim(length) == 0 else length
 
@@ -413,7 +414,7 @@ def filled(x: Tree, shape: Any, value: float) -> Any:
 
 
 def alike(leaf: np.ndarray, k: int, value: float) -> Any:
-    """Return a number: a float, or an array over the axes of an array but the last `k`."""
+    """Return a number: a float, or an array over all axes of an array except the last `k`."""
     return value if leaf.ndim == k else np.full(leaf.shape[: leaf.ndim - k], value)
 
 
@@ -427,7 +428,7 @@ def logarithmic_longest(manifold: Manifold[Point], x: Point, u: Point) -> Any:
 
 
 def base_of(manifold: Manifold, x: Point, k: int) -> Point:
-    """Return what goes with k vectors at `x`: the point, repeated where the manifold wants one for every vector."""
+    """Return the point for k vectors at `x`, repeated if the manifold needs one point for every vector."""
     return x if manifold.one_base else tree_map(lambda leaf: np.broadcast_to(leaf, (k, *leaf.shape)), x)
 
 
@@ -439,7 +440,7 @@ def leaf_shapes(shape: Any) -> list[tuple[int, ...]]:
 
 
 def bound_of(name: str, bound: Any, below: float) -> float:
-    """Return a bound as a float, or raise an error unless it lies between 0 and `below`."""
+    """Return a bound as a float; raise an error unless it lies between 0 and `below`."""
     if isinstance(bound, bool) or not isinstance(bound, Real) or not 0 < float(bound) < below:
         wanted = f"number below {below}" if below < np.inf else "number"
         raise ValueError(f"{name}(bound={bound!r}): bound must be a positive {wanted}")

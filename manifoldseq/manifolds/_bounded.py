@@ -15,7 +15,7 @@ from ._base import Manifold, bound_of, size
 
 
 class _Bounded(Manifold[np.ndarray]):
-    """A product of intervals, closed where they end. Subclasses give the sides."""
+    """A product of intervals that contain their finite ends. Subclasses define the bounds."""
 
     bounded: ClassVar[bool] = True  # type: ignore[misc]
     retractions: ClassVar[tuple[str, ...]] = ("clip",)
@@ -137,7 +137,7 @@ class Box(_Bounded):
     Raises
     ------
     ValueError
-        If a bound is NaN, if a lower bound is above its upper one, or if the shapes do not match.
+        If a bound is NaN, if a lower bound is above its upper bound, or if the shapes do not match.
 
     Notes
     -----
@@ -176,9 +176,9 @@ class Box(_Bounded):
             sides = [np.asarray(side, dtype=np.float64) for side in (lower, upper)]
             whole = np.broadcast_shapes(*(side.shape for side in sides), *([shape] if shape else []))
         except (TypeError, ValueError) as error:
-            raise ValueError(f"Box(lower, upper, *shape): numbers of shapes that match are needed ({error})") from None
+            raise ValueError(f"Box(lower, upper, *shape): pass numbers of shapes that match ({error})") from None
         if not whole or 0 in whole or (shape and whole != shape):
-            advice = "" if shape else ": give the shape of a point after the bounds, such as Box(0, 1, 3)"
+            advice = "" if shape else ": pass the shape of a point after the bounds, such as Box(0, 1, 3)"
             raise ValueError(
                 f"Box(lower, upper{''.join(f', {n}' for n in shape)}): bounds of shape {whole} do not fit{advice}"
             )

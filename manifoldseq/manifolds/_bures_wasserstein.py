@@ -119,7 +119,7 @@ def _sums(x: np.ndarray) -> _Sums:
 def _by_sums(x: np.ndarray, u: np.ndarray, power: float) -> np.ndarray:
     """Return the symmetric part of U times a power of 2(wᵢ + wⱼ), in the eigenvectors of X; 2 (XU + UX) for power 1.
 
-    Half of the solution L of ``XL + LX = U`` is the one for power −1.
+    For power −1, the result is half of the solution L of ``XL + LX = U``.
     """
     V, _, sums = _sums(x)
     return symmetric(V @ (sums**power * (V.mT @ symmetric(double(u)) @ V)) @ V.mT)
@@ -152,7 +152,7 @@ def _pushed(x: np.ndarray, V: np.ndarray, factors: np.ndarray) -> np.ndarray:
 
 
 def _kept_inside(w: np.ndarray, dtype: Any) -> np.ndarray:
-    """Return 1 + w, below one half its continuation ½ exp(2w + 1): numbers that a float tells from zero in a square."""
+    """Return 1 + w, and ½ exp(2w + 1) where 1 + w is below one half, so that squares do not underflow."""
     eps = float(np.finfo(dtype).eps)
     return np.clip(np.where(w > -0.5, 1 + w, 0.5 * np.exp(2 * np.minimum(w, -0.5) + 1)), eps**0.125, eps**-0.25)
 

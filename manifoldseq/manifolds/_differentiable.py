@@ -1,7 +1,7 @@
 """Exponential, logarithm and distance inside costs that autograd or jax differentiates.
 
-Their derivatives are taken along curves of the manifold, by differences of fourth order; that of the distance comes
-from the logarithm. The derivative of a derivative is one more such function.
+Derivatives are computed along curves of the manifold by fourth-order differences; the derivative of the distance
+follows from the logarithm. Derivatives of derivatives are computed in the same way.
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ from typing import Any
 import numpy as np
 
 STEP = 1e-3
-"""Of the differences, relative to vectors of length one: fourth order leaves errors of about 1e-11."""
+"""Step of the differences for vectors of length one; the error of fourth-order differences is about 1e-11."""
 
 POINT, VECTOR = "point", "vector at the first argument"
 
 
 def library_of(*trees: Any) -> str:
-    """Return which library traces one of the arguments: ``"autograd"``, ``"jax"`` or ``""``."""
+    """Return the library that traces one of the arguments: ``"autograd"``, ``"jax"`` or ``""``."""
     for tree in trees:
         kind = type(tree)
         if kind is np.ndarray:
@@ -39,7 +39,7 @@ def library_of(*trees: Any) -> str:
 
 
 def differentiable(manifold: Any, name: str, plain: Callable[..., Any]) -> Callable[..., Any]:
-    """Return ``exp``, ``log`` or ``dist`` of a manifold as a function that takes the arrays of autograd and jax too."""
+    """Return ``exp``, ``log`` or ``dist`` of a manifold as a function that also accepts arrays of autograd and jax."""
 
     @functools.wraps(plain)
     def function(first: Any, second: Any) -> Any:
@@ -50,7 +50,7 @@ def differentiable(manifold: Any, name: str, plain: Callable[..., Any]) -> Calla
 
 
 def differentiable_method(name: str, method: Callable[..., Any]) -> Callable[..., Any]:
-    """Return a method of a class of manifolds that takes the arrays of autograd and jax too."""
+    """Return a method of a class of manifolds that also accepts arrays of autograd and jax."""
 
     @functools.wraps(method)
     def traced(self: Any, first: Any, second: Any) -> Any:
@@ -62,7 +62,7 @@ def differentiable_method(name: str, method: Callable[..., Any]) -> Callable[...
 
 
 def differentiable_property(name: str, get: Callable[..., Any]) -> Callable[..., Any]:
-    """Return the getter of a property whose functions take the arrays of autograd and jax too."""
+    """Return the getter of a property whose functions also accept arrays of autograd and jax."""
 
     @functools.wraps(get)
     def traced(self: Any) -> Any:
@@ -153,7 +153,7 @@ class _Function:
         return _Function(self.manifold, self.rows, self.derivatives[k], self.kinds, out)
 
     def by_differences(self, k: int, *args: np.ndarray) -> np.ndarray:
-        """Return the derivative by argument `k` along the tangent vectors there, as what multiplies ambient vectors."""
+        """Return the derivative by argument `k` along tangent vectors as a factor of ambient vectors."""
         M, rows = self.manifold, self.rows
         x = args[0] if self.kinds[k] == VECTOR else args[k]
         point = rows.tree(x)

@@ -17,9 +17,9 @@ class GeneralizedStiefel(Manifold[np.ndarray]):
     Parameters
     ----------
     B : array-like, shape (n, n)
-        Symmetric positive definite matrix, copied to float64.
+        Symmetric positive definite matrix, which is copied to float64.
     p : int
-        At most n.
+        Number of columns, at most n.
 
     Raises
     ------
@@ -65,7 +65,7 @@ class GeneralizedStiefel(Manifold[np.ndarray]):
         size("GeneralizedStiefel", p=p)
         if p > len(matrix):
             raise ValueError(
-                f"GeneralizedStiefel(B, p={p}): {p} columns need at least {p} rows, and B has {len(matrix)}"
+                f"GeneralizedStiefel(B, p={p}): {p} columns need at least {p} rows, but B has {len(matrix)}"
             )
         if np.abs(matrix - matrix.T).max() > 1e-12 * np.abs(matrix).max():
             raise ValueError("GeneralizedStiefel(B, p): B is not symmetric: pass (B + B.T) / 2")
@@ -74,7 +74,7 @@ class GeneralizedStiefel(Manifold[np.ndarray]):
         except np.linalg.LinAlgError:
             low = np.linalg.eigvalsh(matrix)[0]
             raise ValueError(
-                f"GeneralizedStiefel(B, p): B is not positive definite, its least eigenvalue is {low:.3g}; add a "
+                f"GeneralizedStiefel(B, p): B is not positive definite (its smallest eigenvalue is {low:.3g}): add a "
                 "multiple of the identity"
             ) from None
         matrix.flags.writeable = False

@@ -18,7 +18,7 @@ def skew_exponential(A: np.ndarray) -> np.ndarray:
 
 
 def growth(z: np.ndarray) -> np.ndarray:
-    """Return exp(z), by no more than 1/√eps up or down: longer steps would leave the range of numbers, not help."""
+    """Return exp(z), limited to the range from √eps to 1/√eps, because longer steps would overflow."""
     longest = -0.5 * np.log(np.finfo(z.dtype).eps)
     return np.exp(np.clip(z, -longest, longest))
 
@@ -115,15 +115,15 @@ def carried_along(arc: Arc, x: np.ndarray, u: np.ndarray, axes: tuple[int, ...])
 
 
 _NEAR_HALF_A_TURN = 50.0
-"""The tangent of half an angle from which on a logarithm is taken from the Schur decomposition."""
+"""Tangent of half an angle from which logarithms are computed by the Schur decomposition."""
 
 
 def rotation_logarithm(X: np.ndarray, Y: np.ndarray) -> np.ndarray:
     """Return the shortest skew-symmetric Ω with ``X expm(Ω) = Y`` of orthogonal X, Y; NaN for another determinant.
 
     The Cayley transform ``(XᵀY − I)(XᵀY + I)⁻¹`` has the eigenvectors of Ω and the eigenvalues ``i tan(θ/2)``; near
-    half a turn, where these grow, the real Schur decomposition gives the same with full accuracy. Of two half turns in
-    one plane it takes one.
+    half a turn, where the eigenvalues are large, the real Schur decomposition is used for full accuracy. For a half
+    turn, one of the two logarithms is returned.
     """
     X, Y = X.astype(np.float64, copy=False), Y.astype(np.float64, copy=False)
     X, Y = np.broadcast_arrays(X, Y)
@@ -169,7 +169,7 @@ def _logarithm_by_schur(Q: np.ndarray) -> np.ndarray:
 
 
 def inverse_polar(X: np.ndarray, Y: np.ndarray) -> np.ndarray:
-    """Return the tangent vector U at X with ``polar(X + U) = Y``; NaN where there is none.
+    """Return the tangent vector U at X with ``polar(X + U) = Y``, or NaN if there is none.
 
     ``U = Y S − X`` with the solution S of ``(XᵀY) S + S (XᵀY)ᵀ = 2 I``, if it is positive definite (Kaneko, Fiori,
     Tanaka, "Empirical arithmetic averaging over the compact Stiefel manifold", 2013). One Lyapunov equation per pair.
@@ -186,7 +186,7 @@ def inverse_polar(X: np.ndarray, Y: np.ndarray) -> np.ndarray:
 
 
 def inverse_cayley(X: np.ndarray, Y: np.ndarray) -> np.ndarray:
-    """Return the tangent vector U at X whose Cayley retraction is Y; NaN where ``I + XᵀY`` is singular.
+    """Return the tangent vector U at X whose Cayley retraction is Y, or NaN if ``I + XᵀY`` is singular.
 
     ``2 Y S + 2 X Sᵀ − 2 X`` with ``S = (I + XᵀY)⁻¹`` (Zhu and Sato, "Riemannian conjugate gradient methods with inverse
     retraction", 2020).
@@ -232,8 +232,8 @@ def aligned(X: np.ndarray, Y: np.ndarray) -> Aligned:
 def grassmann_logarithm(X: np.ndarray, Y: np.ndarray) -> np.ndarray:
     """Return the horizontal velocity at X of the shortest geodesic from span X to span Y.
 
-    Through the singular values of ``(I − XXᵀ) Y`` (Bendokat, Zimmermann, Absil, "A Grassmann manifold handbook", 2024,
-    algorithm 5.3), here with eigenvectors that are accurate for all principal angles.
+    The method uses the singular values of ``(I − XXᵀ) Y`` (Bendokat, Zimmermann, Absil, "A Grassmann manifold
+    handbook", 2024, algorithm 5.3), here with eigenvectors that are accurate for all principal angles.
     """
     W, R, angle, _ = aligned(X, Y)
     return (W / np.sinc(angle / np.pi)[..., None, :]) @ R.mT
@@ -251,7 +251,7 @@ def grassmann_transport(X: np.ndarray, Y: np.ndarray, U: np.ndarray) -> np.ndarr
 
 
 def _svd(M: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Return the thin singular value decomposition; NaN where M is not finite, where NumPy raises for the batch."""
+    """Return the thin singular value decomposition, or NaN if M is not finite, because NumPy raises for the batch."""
     finite = np.asarray(np.isfinite(M).all(axis=(-2, -1), keepdims=True))
     W, s, Vt = np.linalg.svd(np.where(finite, M, 0), full_matrices=False)
     return np.where(finite, W, np.nan), np.where(finite[..., 0], s, np.nan), np.where(finite, Vt, np.nan)

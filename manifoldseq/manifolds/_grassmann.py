@@ -24,7 +24,7 @@ class Grassmann(_OrthonormalColumns):
     Parameters
     ----------
     n, p : int
-        With n ≥ p.
+        Dimensions, with n ≥ p.
 
     Raises
     ------

@@ -125,7 +125,7 @@ def _lorentz(u: np.ndarray, v: np.ndarray) -> np.ndarray:
 
 
 def _raised(egrad: np.ndarray) -> np.ndarray:
-    """Return the vector of a differential: the first coordinate counts negative."""
+    """Return the vector of a differential, which has the opposite first coordinate."""
     return np.concatenate([-egrad[..., :1], egrad[..., 1:]], axis=-1)
 
 

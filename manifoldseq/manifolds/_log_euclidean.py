@@ -125,7 +125,7 @@ def _at_logarithm(x: np.ndarray, c: np.ndarray) -> np.ndarray:
 
 
 def _limited(c: np.ndarray, dtype: Any) -> np.ndarray:
-    """Return C with eigenvalues of at most −½ log eps: no step multiplies by more."""
+    """Return C with eigenvalues limited to −½ log eps, which bounds the growth of eigenvalues in a step."""
     w, V = eigh(symmetric(double(c)))
     longest = -0.5 * np.log(np.finfo(dtype).eps)
     return symmetric((V * np.clip(w, -longest, longest)[..., None, :]) @ V.mT)

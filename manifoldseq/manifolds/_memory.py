@@ -13,18 +13,18 @@ _LAST = 16
 
 
 class Memory:
-    """Values of the last few arrays, which are told apart by identity; each is kept until its array is deleted."""
+    """Cached values of the last few arrays by identity; a value is kept until its array is deleted."""
 
     def __init__(self) -> None:
         self.kept: dict[int, tuple[Any, Any]] = {}
 
     def get(self, x: np.ndarray) -> Any:
-        """Return the value of an array, None if it has none."""
+        """Return the value of an array, or None."""
         entry = self.kept.get(id(x))
         return entry[1] if entry is not None and entry[0]() is x else None
 
     def keep(self, x: np.ndarray, value: Any) -> None:
-        """Keep the value of an array; it must not hold the array."""
+        """Store the value of an array; the value must not refer to the array."""
         kept, key = self.kept, id(x)
         for oldest in list(kept)[: max(0, len(kept) - _LAST + 1)]:  # a list: other threads may add meanwhile
             kept.pop(oldest, None)
@@ -32,11 +32,11 @@ class Memory:
 
 
 def remembered(derive: Callable[[np.ndarray], Derived]) -> Callable[[np.ndarray], Derived]:
-    """Keep what a function derives from the last few read-only arrays, told apart by identity.
+    """Cache the results of a function for the last few read-only arrays, by identity.
 
-    For roots, eigenvalues and Gram matrices, which many operations at one point need. Only arrays that own their data
-    and are not writeable are remembered, as the points of a run are, and each until it is deleted. The function depends
-    on its array alone, so that a run is the same bit by bit with and without memory.
+    The cache is for roots, eigenvalues and Gram matrices, which many operations at one point need. Only arrays that own
+    their data and are not writeable are cached, such as the points of a run, until they are deleted. The function must
+    depend on its array only, so that runs with and without the cache are bit-identical.
 
     Examples
     --------

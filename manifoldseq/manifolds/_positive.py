@@ -1,4 +1,4 @@
-"""Open sets of arrays whose entries each run along a line: positive numbers, and the inside of a box."""
+"""Open sets of arrays whose entries are parametrized by a line: positive numbers, and the inside of a box."""
 
 from __future__ import annotations
 
@@ -14,9 +14,10 @@ from ._geodesics import growth
 
 
 class _Entrywise(Manifold[np.ndarray]):
-    """Arrays with entries x(z) of a line z each; the metric is that of z, in which every geodesic is straight.
+    """Arrays with entries x(z) for z on a line, with the metric of z, in which every geodesic is straight.
 
-    With the rate ``s(x) = dx/dz``: ``<u, v> = Σ u v / s²``. No bound is ever active: it is infinitely far away.
+    With the rate ``s(x) = dx/dz``, the metric is ``<u, v> = Σ u v / s²``. Bounds are never active, because they are
+    infinitely far away.
     """
 
     retractions: ClassVar[tuple[str, ...]] = ("exp",)
@@ -33,15 +34,15 @@ class _Entrywise(Manifold[np.ndarray]):
 
     @abstractmethod
     def _moved(self, x: np.ndarray, z: np.ndarray) -> np.ndarray:
-        """Return the entries after a move of z along the line, inside."""
+        """Return the entries after a move of z along the line."""
 
     @abstractmethod
     def _between(self, x: np.ndarray, y: np.ndarray) -> np.ndarray:
-        """Return the move along the line that leads from x to y."""
+        """Return the move of z that leads from x to y."""
 
     @abstractmethod
     def _outside(self, x: np.ndarray) -> np.ndarray:
-        """Return by how much each entry is out, negative inside."""
+        """Return the distance of each entry beyond the bound, which is negative inside."""
 
     @property
     def dim(self) -> int:
@@ -99,7 +100,7 @@ class _Entrywise(Manifold[np.ndarray]):
 
     @abstractmethod
     def _inward(self, x: np.ndarray, egrad: np.ndarray) -> np.ndarray:
-        """Return the decrease that each entry promises, to first order, on its way to the other end of its line."""
+        """Return the first-order decrease of the objective if an entry moved to the other end of its line."""
 
     def longest(self, x: np.ndarray, u: np.ndarray) -> Any:
         return logarithmic_longest(self, x, u)
@@ -109,7 +110,7 @@ class _Entrywise(Manifold[np.ndarray]):
 
 
 class _InFrame(InFrame[np.ndarray], _Entrywise):
-    """The coordinates are velocities of z."""
+    """The metric in coordinates, which are velocities of z."""
 
     def to_frame(self, x: np.ndarray, u: np.ndarray) -> np.ndarray:
         return u / self._rate(x)
@@ -149,9 +150,10 @@ class Positive(_Entrywise):
 
     Notes
     -----
-    Affine-invariant metric ``<u, v> = Σ u v / x²``, that of log x; the retraction ``"exp"``, ``x exp(u / x)``, is its
-    geodesic (one step multiplies by at most 1/√eps), the transport is the parallel one. The set is open:
-    ``feasibility`` is one or more where an entry is not positive, and ``nearest`` puts the rounding unit there.
+    The metric is the affine-invariant metric ``<u, v> = Σ u v / x²``, which is the metric of log x. The retraction
+    ``"exp"``, ``x exp(u / x)``, is its geodesic (one step multiplies by at most 1/√eps), and the transport is parallel.
+    The set is open: ``feasibility`` is one or more if an entry is not positive, and ``nearest`` replaces such entries
+    by the rounding unit.
 
     Examples
     --------
@@ -225,12 +227,12 @@ class OpenBox(_Entrywise):
     ----------
     n : int
     bound : float
-        Greater than zero.
+        The bound, greater than zero.
 
     Notes
     -----
-    The metric is that of z, ``<u, v> = Σ u v / s²`` with ``s = (bound − x)(bound + x) / (2·bound)``; the retraction
-    ``"exp"`` is its geodesic. ``feasibility`` is one or more where an entry is on a bound or beyond it.
+    The metric is the metric of z, ``<u, v> = Σ u v / s²`` with ``s = (bound − x)(bound + x) / (2·bound)``; the
+    retraction ``"exp"`` is its geodesic. ``feasibility`` is one or more if an entry is on a bound or beyond it.
 
     Examples
     --------

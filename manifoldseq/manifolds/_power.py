@@ -15,7 +15,7 @@ from ._base import Manifold, known_component, leaf_shapes, size
 from ._special_orthogonal import SpecialOrthogonal
 
 ON = 1e-6
-"""A fixed point that is off the manifold by at most this keeps its bits."""
+"""Distance from the manifold up to which a fixed point is not changed."""
 
 
 @dataclass(frozen=True)
@@ -75,7 +75,7 @@ class Power(Manifold[Point]):
         return self._set(u, tree_map(np.zeros_like, u)) if self.fixed else u
 
     def _kept(self, x: Point, y: Point) -> Point:
-        """Return the points `y` with the fixed ones of `x`."""
+        """Return the points `y` with the fixed points replaced by those of `x`."""
         return self._set(y, x) if self.fixed else y
 
     def _set(self, y: Point, x: Point) -> Point:

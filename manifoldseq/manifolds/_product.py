@@ -55,7 +55,7 @@ class Factored(Manifold[Point]):
 
     @cached_property
     def sizes(self) -> tuple[int, ...]:
-        """Numbers of entries of the factors, those of a nested product one by one."""
+        """The numbers of entries of the factors; factors of nested products are listed individually."""
         parts = [
             f.sizes if isinstance(f, Factored) else (sum(map(math.prod, leaf_shapes(f.shape))),) for f in self.factors
         ]
@@ -129,7 +129,7 @@ class Factored(Manifold[Point]):
 
     @property
     def second_order(self) -> tuple[str, ...]:  # type: ignore[override]
-        """The kinds that are of second order on every factor."""
+        """The retractions that are of second order on every factor."""
         return tuple(k for k in self.retractions if all(_second_order(factor, k) for factor in self.factors))
 
     def retract(self, x: Point, u: Point, kind: str | None = None) -> Point:
@@ -193,7 +193,7 @@ class Factored(Manifold[Point]):
         )
 
     def scale(self, x: Point) -> Any:
-        """Return the smallest scale among the factors that can move."""
+        """Return the smallest scale among the factors that are not frozen."""
         parts = [self.factors[k].scale(x[k]) for k in self._moving]
         if not parts:
             return 0.0
@@ -239,7 +239,7 @@ class Factored(Manifold[Point]):
 
 
 def _of_factors(parts: Sequence[Callable[..., Any] | None]) -> Callable[..., Any] | None:
-    """Return an operation of a product from those of its factors, None without one of them."""
+    """Return an operation of a product from those of its factors, or None if a factor lacks the operation."""
     known = [part for part in parts if part is not None]
     if len(known) < len(parts):
         return None
@@ -261,11 +261,11 @@ def _all_free(shape: tuple[int, ...]) -> np.ndarray:
 
 
 _MANY = 4
-"""So many equal factors in a row are shown as one, with the power that has no loop over them."""
+"""Number of equal consecutive factors from which the representation shows one factor and suggests a power."""
 
 
 def _numbers(factors: Sequence[Manifold]) -> tuple[str, ...]:
-    """Return the names of factors that were given none: their positions."""
+    """Return the default names of factors: their positions."""
     return tuple(str(k) for k in range(len(factors)))
 
 
@@ -334,7 +334,7 @@ class Product(Factored[Point]):
                 )
         labels = _numbers(factors) if names is None else tuple(names)
         if len(labels) != len(factors) or len(set(labels)) != len(labels):
-            raise ValueError(f"Product(names={labels}): give one different name to each of the {len(factors)} factors")
+            raise ValueError(f"Product(names={labels}): pass {len(factors)} different names, one for each factor")
         object.__setattr__(self, "factors", factors)
         object.__setattr__(self, "names", labels)
 
@@ -354,8 +354,8 @@ class Product(Factored[Point]):
 class CanonicalLDS(Factored[tuple[np.ndarray, np.ndarray, np.ndarray]]):
     """Canonical tuples (λ, V, U) of linear dynamical systems: A = diag(λ) V, C = U.
 
-    The product BoundedDiagonal(n) × Orthogonal(n) × Stiefel(m, n): Theorem 1 and Remark 3 of "Efficient Optimization
-    for Linear Dynamical Systems" (2017). Every point is a stable system with orthonormal C.
+    The set is the product BoundedDiagonal(n) × Orthogonal(n) × Stiefel(m, n), see Theorem 1 and Remark 3 of "Efficient
+    Optimization for Linear Dynamical Systems" (2017). Every point is a stable system with orthonormal C.
 
     Parameters
     ----------
@@ -400,8 +400,8 @@ class CanonicalLDS(Factored[tuple[np.ndarray, np.ndarray, np.ndarray]]):
 class SpecialEuclidean(Factored[tuple[np.ndarray, np.ndarray]]):
     """Rigid motions ``y = R z + t`` of R^n: poses of cameras and robots.
 
-    The product SpecialOrthogonal(n) × Euclidean(n) with its metric; points are tuples (R, t). ``SpecialEuclidean(3) **
-    k`` are k poses, as arrays (k, 3, 3) and (k, 3).
+    The set is the product SpecialOrthogonal(n) × Euclidean(n) with its metric, and points are tuples (R, t).
+    ``SpecialEuclidean(3) ** k`` is the manifold of k poses, as arrays (k, 3, 3) and (k, 3).
 
     Parameters
     ----------

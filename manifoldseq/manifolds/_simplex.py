@@ -23,13 +23,14 @@ class Simplex(Manifold[np.ndarray]):
     Parameters
     ----------
     *shape : int
-        ``Simplex(4)`` are probability vectors of length 4, ``Simplex(100, 4)`` a hundred of them in rows.
+        ``Simplex(4)`` contains probability vectors of length 4, and ``Simplex(100, 4)`` matrices with a hundred of them
+        as rows.
 
     Notes
     -----
     The Fisher metric ``<u, v> = Σ u v / x`` is the metric of the sphere of radius two under ``x = y²``. Retractions
     ``"exp"`` (default; great circles of y) of second order, and ``"softmax"``, ``x exp(u / x)`` divided by its sum, of
-    first. No entry falls below the rounding unit. ``feasibility`` is one or more where an entry is not positive;
+    first. No entry falls below the rounding unit. ``feasibility`` is one or more if an entry is not positive;
     ``nearest`` is the Euclidean projection. Source: Sun, Gao, Hong, Mishra, Yin, "Escaping from saddle points on
     Riemannian manifolds", 2019, and Manopt's ``multinomialfactory``.
 
@@ -194,6 +195,6 @@ def _sum(x: np.ndarray) -> np.ndarray:
 
 
 def _normalized(x: np.ndarray) -> np.ndarray:
-    """Divide by the sum, no entry below the rounding unit of the dtype."""
+    """Divide by the sum, with the rounding unit of the dtype as lower bound of entries."""
     x = np.maximum(x / _sum(x), np.finfo(x.dtype).eps)
     return x / _sum(x)

@@ -15,7 +15,7 @@ from ._geodesics import growth
 from ._memory import remembered
 
 _OTHERS: dict[str, type[SymmetricPositiveDefinite]] = {}
-"""Subclasses with metrics of their own, each in its file."""
+"""The subclasses with other metrics, each in its own file."""
 
 
 @dataclass(frozen=True)
@@ -34,16 +34,16 @@ class SymmetricPositiveDefinite(Manifold[np.ndarray]):
     Raises
     ------
     ValueError
-        For another metric.
+        If the metric is unknown.
 
     Notes
     -----
-    Affine-invariant metric ``<U, V> = tr(X⁻¹ U X⁻¹ V)``: it does not depend on the basis, and no step leaves the set.
-    Retractions of second order: ``"exp"`` (default; the geodesic, no eigenvalue growing by more than 1/√eps in a step)
-    and ``"quadratic"``, ``X + U + ½ U X⁻¹ U``. With the Cholesky factors of X = LLᵀ and Y = MMᵀ the transport
-    ``ML⁻¹ U L⁻ᵀMᵀ`` keeps inner products. Computed in float64 throughout. The set is open: ``feasibility`` is one or
-    more where an eigenvalue is not positive, and ``nearest`` gives such a matrix eigenvalues of the size of rounding.
-    Source: Bhatia, "Positive definite matrices", 2007, chapter 6.
+    The affine-invariant metric is ``<U, V> = tr(X⁻¹ U X⁻¹ V)``: it does not depend on the basis, and no step leaves the
+    set. Retractions of second order: ``"exp"`` (default; the geodesic, no eigenvalue growing by more than 1/√eps in a
+    step) and ``"quadratic"``, ``X + U + ½ U X⁻¹ U``. With the Cholesky factors of X = LLᵀ and Y = MMᵀ the transport
+    ``ML⁻¹ U L⁻ᵀMᵀ`` keeps inner products. All computations use float64. The set is open: ``feasibility`` is one or more
+    if an eigenvalue is not positive, and ``nearest`` raises such eigenvalues to the size of rounding. Source: Bhatia,
+    "Positive definite matrices", 2007, chapter 6.
 
     Log-Euclidean: the retraction is ``exp(log X + D log(X)[U])``. Source: Arsigny, Fillard, Pennec, Ayache, "Geometric
     means in a novel vector space structure on symmetric positive-definite matrices", 2007.
@@ -188,7 +188,7 @@ class SymmetricPositiveDefinite(Manifold[np.ndarray]):
 
 
 class SymmetricInFrame(InFrame[np.ndarray]):
-    """Coordinates that are symmetric matrices, linear in U by a map that is its own adjoint: inherit it first."""
+    """Mixin for coordinates that are symmetric matrices and a self-adjoint linear map of U: inherit it first."""
 
     def gradient(self, x: np.ndarray, egrad: np.ndarray) -> np.ndarray:
         return self.from_frame(x, egrad)
@@ -243,7 +243,7 @@ table 3.1), and the number of powers in a block. Beyond, an eigendecomposition i
 
 
 def _root_of_exponential(c: np.ndarray) -> np.ndarray:
-    """Return R with exp(C) = RRᵀ: exp(½C) by products of matrices for short steps, else by eigenvalues."""
+    """Return R with exp(C) = RRᵀ: exp(½C) by matrix products for short steps, and otherwise by eigenvalues."""
     half = 0.5 * c
     flat = half.reshape(*half.shape[:-2], -1)
     norm = np.vecdot(flat, flat).max(initial=0.0) ** 0.5

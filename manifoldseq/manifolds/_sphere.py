@@ -23,7 +23,7 @@ class _UnitNorm(Manifold[np.ndarray]):
     @property
     @abstractmethod
     def _axes(self) -> tuple[int, ...]:
-        """The axes, counted from the end, that one norm runs over."""
+        """The axes of one norm, counted from the end."""
 
     @abstractmethod
     def _dot(self, u: np.ndarray, v: np.ndarray) -> Any:
@@ -106,12 +106,12 @@ class Sphere(_UnitNorm):
     Parameters
     ----------
     *shape : int
-        ``Sphere(3)`` is the sphere in R³, of dimension 2; ``Sphere(3, 2)`` are matrices of norm one.
+        ``Sphere(3)`` is the sphere in R³, of dimension 2, and ``Sphere(3, 2)`` contains matrices of norm one.
 
     Notes
     -----
-    Embedded metric; retractions ``"polar"`` (default: add and divide by the norm) and ``"exp"`` (great circles), both
-    of second order. ``Sphere(1)`` contains the two numbers ±1, which are its two components.
+    The metric is embedded. The retractions ``"polar"`` (default: add and divide by the norm) and ``"exp"`` (great
+    circles) are of second order. ``Sphere(1)`` contains the two numbers ±1, which are its two components.
 
     Examples
     --------

@@ -102,7 +102,7 @@ class _OrthonormalColumns(Manifold[np.ndarray]):
 
     @property
     def parallel_transport(self) -> Callable[..., Any] | None:  # type: ignore[override]
-        """None where n > p > 1, where it has no closed form."""
+        """The parallel transport, or None for n > p > 1, because it has no closed form."""
         n, p = self.shape
         return _carried if n == p else _carried_along_circle if p == 1 else None
 
@@ -152,7 +152,7 @@ class Stiefel(_OrthonormalColumns):
     Raises
     ------
     ValueError
-        If n < p, or for another metric.
+        If n < p, or if the metric is unknown.
 
     Notes
     -----
@@ -175,7 +175,7 @@ class Stiefel(_OrthonormalColumns):
     >>> M.dim, bool(M.feasibility(X) < 1e-14)
     (7, True)
 
-    Both columns turned by one radian, in a plane each, and in their own plane:
+    Both columns are rotated by one radian, each in another plane, and both in their common plane:
 
     >>> c, s = np.cos(1.0), np.sin(1.0)
     >>> X, apart = np.eye(5)[:, :2], np.array([[c, 0], [0, c], [s, 0], [0, s], [0, 0]])

@@ -10,7 +10,7 @@ from ..linalg import eigh, polar
 from ._geodesics import rotation_logarithm, skew_exponential, stiefel_generator
 
 RADIUS = {"embedded": math.pi, "canonical": math.sqrt(0.8) * math.pi}
-"""Below these lengths a geodesic is the only shortest one.
+"""Lengths below which a geodesic is the unique shortest geodesic.
 
 The injectivity radius of the embedded metric is π (Zimmermann and Stoye, "The injectivity radius of the compact Stiefel
 manifold under the Euclidean metric", 2024), that of the canonical metric at least √(4/5) π (Rentmeesters, "Algorithms
@@ -18,36 +18,37 @@ for data fitting on some common homogeneous spaces", 2013).
 """
 
 _ALGEBRAIC = 100
-"""Iterations in the canonical metric; at 0.99 of the radius it needed at most 86."""
+"""Maximum number of iterations in the canonical metric; at 0.99 of the radius at most 86 were needed."""
 _SHOTS = 300
-"""Iterations in the embedded metric; at 0.99 of the radius it needed 40 to 100."""
+"""Maximum number of iterations in the embedded metric; at 0.99 of the radius 40 to 100 were needed."""
 _MEMORY = 20
 _LONGEST = 0.2
 
 
 def stiefel_logarithm(X: np.ndarray, Y: np.ndarray, metric: str) -> np.ndarray:
-    """Return the velocity at X of the shortest geodesic to Y, where it is shorter than ``RADIUS[metric]``, else NaN.
+    """Return the velocity at X of the shortest geodesic to Y, or NaN if it is longer than ``RADIUS[metric]``.
 
-    NaN, too, where the iteration does not end. A geodesic that long may not be the shortest, and none is tried.
+    The result is also NaN if the iteration does not converge. Longer geodesics are not searched, because they may not
+    be the shortest.
 
     Parameters
     ----------
     X, Y : ndarray, shape (..., n, p)
-        With 1 ≤ p < n; leading axes broadcast. Computed in float64.
+        Matrices with 1 ≤ p < n; leading axes broadcast. Computations use float64.
     metric : {"embedded", "canonical"}
 
     Returns
     -------
     ndarray, shape (..., n, p)
-        In the dtype of X.
+        The velocity, in the dtype of X.
 
     Notes
     -----
-    A geodesic stays in the span of [X, Q], where Q is an orthonormal basis of the part of Y orthogonal to X: all is
-    done with matrices of size 2p.
-    Canonical: the matrix-algebraic method of Zimmermann and Hüper ("Computing the Riemannian logarithm on the Stiefel
-    manifold: metrics, methods, and performance", 2022, algorithm 4, with the Procrustes start and the Sylvester
-    equation). Embedded: from there by shooting with Anderson's acceleration.
+    A geodesic stays in the span of [X, Q], where Q is an orthonormal basis of the part of Y orthogonal to X, so that
+    all matrices have size 2p. The canonical metric uses the matrix-algebraic method of Zimmermann and Hüper ("Computing
+    the Riemannian logarithm on the Stiefel manifold: metrics, methods, and performance", 2022, algorithm 4, with the
+    Procrustes start and the Sylvester equation). The embedded metric continues from this result by shooting with
+    Anderson's acceleration.
     """
     x, y = np.broadcast_arrays(X.astype(np.float64, copy=False), Y.astype(np.float64, copy=False))
     n, p = x.shape[-2:]
@@ -72,7 +73,7 @@ def stiefel_logarithm(X: np.ndarray, Y: np.ndarray, metric: str) -> np.ndarray:
 
 
 def _algebraic(target: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Return A and B of the canonical metric, and where they were found; `target` has shape (N, p + r, p)."""
+    """Return A and B of the canonical metric, and a mask of convergence; `target` has shape (N, p + r, p)."""
     p, r = target.shape[-1], target.shape[-2] - target.shape[-1]
     # completed to rotations V, of all rotations those whose last r×r block is symmetric, and positive where it can be:
     # then exp of log V = [[A, −Bᵀ], [B, C]] leads to the target, and V is turned until C = 0
@@ -102,11 +103,11 @@ def _algebraic(target: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
 
 
 def _shooting(target: np.ndarray, A: np.ndarray, B: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Return A and B of the embedded metric, from those of the canonical one, and where they were found.
+    """Return A and B of the embedded metric from those of the canonical metric, and a mask of convergence.
 
-    Each shot adds what is missing at its end, carried back by the rotation that leads there; Anderson's acceleration
-    takes the combination of the last shots that would miss least. No step is longer than 0.2, so that it stays with the
-    geodesic that it began with.
+    Each shot adds the residual at its end, transported back by the rotation to the end. Anderson's acceleration uses
+    the combination of the last shots with the smallest residual. Steps are at most 0.2 long, so that the iteration
+    stays near its initial geodesic.
     """
     p, r = target.shape[-1], target.shape[-2] - target.shape[-1]
     below = np.tril_indices(p, -1)
@@ -157,5 +158,5 @@ def _skew(M: np.ndarray) -> np.ndarray:
 
 
 def _rounding(size: int) -> float:
-    """Return what is left of a residual of matrices of this size when it is nothing but rounding."""
+    """Return the size of a residual of matrices of this size that is due to rounding."""
     return 2e-14 * math.sqrt(size)

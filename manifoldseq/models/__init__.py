@@ -39,7 +39,7 @@ _LAZY = {
 
 
 def __getattr__(name: str) -> Any:
-    """Import what is named when it is first used."""
+    """Import a name on first use."""
     if name not in _LAZY:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     with needing(f"{__name__}.{name} needs", "cli"):

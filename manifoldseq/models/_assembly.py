@@ -27,7 +27,7 @@ class Prepared:
     model : object
         The first argument of all parts of the model.
     blocks : RowBlocks, optional
-        The rows that `statistics` are sums over.
+        The rows over which `statistics` are summed.
     sweep : object, optional
         The argument of `statistics` in place of `model`. It is sent to every worker for every sum, so it must be small.
     n : int, optional
@@ -44,14 +44,14 @@ class Prepared:
 
 
 def problem_of(spec: ModelSpec, data: Any, params: Mapping[str, Any]) -> Problem:
-    """Return the problem that a model makes of data, or of what it has prepared already."""
+    """Return the problem of a model for data, or for data that are already prepared."""
     spec = with_all_parts(spec)
     if not isinstance(data, Prepared):
         try:
             with suppress(ValueError):  # a function of C may have no signature
                 signature(spec.entry).bind(data, **params)
         except TypeError as error:
-            given = f"the data and {', '.join(params)}" if params else "the data alone"
+            given = f"the data and {', '.join(params)}" if params else "the data only"
             called = "build" if spec.prepare is None else "prepare"
             raise TypeError(f"model {spec.name!r}: {called} does not accept {given}: {error}") from error
     if spec.build is not None:
@@ -76,7 +76,7 @@ def problem_of(spec: ModelSpec, data: Any, params: Mapping[str, Any]) -> Problem
 
 
 def _objective(spec: ModelSpec, prepared: Prepared, names: tuple[str, ...]) -> Objective:
-    """Return the objective of what was prepared; `names` are those of the factors."""
+    """Return the objective of prepared data; `names` are the names of the factors."""
     if spec.statistics is None:
         return _plain(spec, prepared, names)
     if prepared.blocks is None:
@@ -132,7 +132,7 @@ def _plain(spec: ModelSpec, prepared: Prepared, names: tuple[str, ...]) -> Objec
 
 
 def _updates(spec: ModelSpec, model: Any, names: tuple[str, ...]) -> tuple[BlockUpdate, ...]:
-    """Return the block updates that exist for a model, with the factors that each replaces."""
+    """Return the block updates of a model, with the factors that each update replaces."""
     factors = dict.fromkeys(spec.updates, ()) if spec.update_factors is None else spec.update_factors(model)
     for name, replaced in factors.items():
         if unknown := {*replaced} - {*names}:

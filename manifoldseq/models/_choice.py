@@ -1,4 +1,4 @@
-"""Choices among settings: figures of what was compared, the rule of one standard error, tables."""
+"""Choices among settings: figures of the compared settings, the rule of one standard error, tables."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ TITLE = "How the settings were chosen"
 
 
 def as_good(values: Array, best: Array) -> bool:
-    """Return whether figures of which more is better are within one standard error of the best, by paired differences.
+    """Return whether figures (larger is better) are within one standard error of the best, by paired differences.
 
     Parameters
     ----------
@@ -49,17 +49,17 @@ def summary(values: Array) -> tuple[Array, Array]:
 
 @dataclass(frozen=True, eq=False)
 class Step:
-    """One step of a choice: a figure of each setting that was compared, and which settings were chosen.
+    """One step of a choice: a figure of each compared setting, and the chosen settings.
 
     Attributes
     ----------
     heading, label : str
-        What the figure is, in a table and along an axis.
+        The description of the figure, in a table and along an axis.
     params : list of dict
         The settings.
     figure : ndarray of shape (len(params),)
     chosen : list of int
-        Rows; several where settings are combined.
+        The chosen rows; several if settings are combined.
     error : ndarray of shape (len(params),), optional
         Standard errors.
     columns : dict of str to ndarray of shape (len(params),)
@@ -97,7 +97,7 @@ class Step:
         return lines
 
     def plot(self, ax: Axes | None = None) -> Axes:
-        """Plot the figures: the setting with the most values runs along the axis, the others are lines."""
+        """Plot the figures: the setting with the most values is the horizontal axis, and the others are lines."""
         from ..report import line_style, prepared_axes
 
         ax, params = prepared_axes(ax), self.params
@@ -128,18 +128,18 @@ class Step:
 
 @dataclass(frozen=True, eq=False)
 class Choice:
-    """How settings were chosen that an estimator leaves open; ``print`` shows the tables.
+    """The choice of settings that were not given to an estimator; ``print`` shows the tables.
 
     Attributes
     ----------
     steps : list of Step
-        In their order; `plot` shows the last one.
+        The steps in order; `plot` shows the last step.
     best_params : dict
         The chosen settings, for ``estimator.set_params(**choice.best_params)``.
     notes : list of str
-        Sentences on what the data do not allow.
+        Limitations of the choice because of the data.
     time : float
-        Seconds that it took.
+        Duration of the choice in seconds.
 
     Examples
     --------
@@ -157,17 +157,17 @@ class Choice:
     time: float = 0.0
 
     def __str__(self) -> str:
-        """Return the tables, what was chosen, and the notes."""
+        """Return the tables, the chosen settings, and the notes."""
         tables = [line for step in self.steps for line in step.lines()]
         return "\n".join([*tables, f"chosen: {text(self.best_params)}", *self.notes])
 
     def plot(self, ax: Axes | None = None) -> Axes:
-        """Plot why the settings were chosen."""
+        """Plot the figures by which the settings were chosen."""
         return self.steps[-1].plot(ax)
 
 
 def text(settings: Mapping[str, Any]) -> str:
-    """Return settings as they are typed.
+    """Return settings as text.
 
     Examples
     --------

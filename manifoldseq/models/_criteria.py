@@ -20,18 +20,18 @@ class DensityCriteria(ABC):
 
     @abstractmethod
     def _n_parameters(self) -> int:
-        """Return how many numbers the model is free to choose."""
+        """Return the number of free parameters of the model."""
 
     def score(self, X: Any, y: Any = None) -> float:
         """Return the mean of ln p(x) over the rows."""
         return float(self.score_samples(X).mean())
 
     def aic(self, X: Any) -> float:
-        """Return Akaike's information criterion of rows; the lower the better."""
+        """Return Akaike's information criterion of rows; smaller is better."""
         return float(-2 * self.score_samples(X).sum() + 2 * self._n_parameters())
 
     def bic(self, X: Any) -> float:
-        """Return the Bayesian information criterion of rows; the lower the better."""
+        """Return the Bayesian information criterion of rows; smaller is better."""
         density = self.score_samples(X)
         return float(-2 * density.sum() + self._n_parameters() * np.log(len(density)))
 

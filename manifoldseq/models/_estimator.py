@@ -29,8 +29,8 @@ Start = Callable[[Problem, np.random.Generator], Any]
 class ModelEstimator(BaseEstimator):
     """Base of estimators that minimize a registered model; abstract.
 
-    A subclass states parameters, turns data into the data of the model (`_problem`), and answers from the point that
-    `_solved` returns. The base class uses its parameters ``n_init, max_iter, tol, random_state, n_jobs`` and
+    A subclass defines parameters, converts data to the data of the model (`_problem`), and sets attributes from the
+    point that `_solved` returns. The base class uses its parameters ``n_init, max_iter, tol, random_state, n_jobs`` and
     ``verbose`` if they exist.
 
     Attributes
@@ -39,14 +39,14 @@ class ModelEstimator(BaseEstimator):
         The smallest value of the cost of the model.
     n_iter_ : int
     history_ : dict of str to ndarray
-        Equally long columns, see `manifoldseq.Run`.
+        Columns of equal length, see `manifoldseq.Run`.
     status_ : manifoldseq.Status
     provenance_ : dict of str to str
         The plugins that provide the model, its initializer, its updates and the solver: ``"plugin:name version"``.
 
     Examples
     --------
-    A mean of rows, as the minimum of a model that is registered in this process:
+    The mean of rows is the minimum of a model that is registered in this process:
 
     >>> import numpy as np, manifoldseq as ms
     >>> ms.register(ms.hooks.ModelSpec(
@@ -63,16 +63,16 @@ class ModelEstimator(BaseEstimator):
     """
 
     def _forget(self, *names: str) -> None:
-        """Delete attributes of a fit before."""
+        """Delete the attributes of an earlier fit."""
         for name in names:
             vars(self).pop(name, None)
 
     def _problem(self, model: str | ModelSpec, data: Any, **params: Any) -> Problem:
-        """Return the problem that a registered model makes of data."""
+        """Return the problem of a registered model for data."""
         return (get_model(model) if isinstance(model, str) else model).problem(data, **params)
 
     def _begun(self, problem: Problem, init: Any = None, rng: np.random.Generator | None = None) -> Any:
-        """Return a point on the manifold by an initializer, for `init` see `_solved`; `rng` is of `random_state`."""
+        """Return a point of an initializer (see `_solved`) on the manifold; `rng` comes from `random_state`."""
         return start_point(problem, init, rng or random_generator(getattr(self, "random_state", None)), project=True)
 
     def _solved(
@@ -92,22 +92,24 @@ class ModelEstimator(BaseEstimator):
         Parameters
         ----------
         problem : Problem
-            Of a registered model, see `_problem`.
+            The problem of a registered model, see `_problem`.
         *data
-            What a state depends on besides the parameters, for the fingerprint of checkpoints.
+            The data on which a state depends in addition to the parameters, for the fingerprint of checkpoints.
         init : str, callable, point or None
             An initializer by name, a function ``(problem, rng) -> point``, or a point; None for the first initializer.
         solver : str
-            By name; "" for the default of the model, and for none where the initializer is exact.
+            The name of a solver; "" for the default of the model, or for no solver if the initializer is exact.
         options : mapping, optional
-            Of the solver.
+            Options of the solver.
         n_starts, observers, checkpoint, resume
             As in `manifoldseq.estimators.fit_starts`.
         """
         spec, known = problem.data.spec, problem.initializers
         begin: Start | Any = next(iter(known), None) if init is None else init
         if isinstance(begin, str) and begin not in known:
-            raise ValueError(f"init={quoted(begin)} is no initializer of the model {spec.name!r}: use {_listed(known)}")
+            raise ValueError(
+                f"init={quoted(begin)} is not an initializer of the model {spec.name!r}: use {_listed(known)}"
+            )
         if not solver and isinstance(begin, str) and begin in spec.exact:
             self.provenance_ = _provenance(spec, begin, "")
             rng = random_generator(getattr(self, "random_state", None))
@@ -134,18 +136,18 @@ class ModelEstimator(BaseEstimator):
         return best
 
     def _ended(self, best: Run | Result) -> None:
-        """Keep how the best run ended, and warn of one that did not stay finite."""
+        """Store the status of the best run, and warn about a run that did not stay finite."""
         self.n_iter_, self.history_, self.status_, self.objective_ = best.nit, best.history, best.status, best.fun
         if best.status is Status.NON_FINITE:
             warnings.warn(
-                f"the objective is not finite after {best.nit} iterations, the fit ended there and has not converged: "
+                f"the objective is not finite after {best.nit} iterations, so that the fit ended without convergence: "
                 "look for extreme values in the data, or lower n_components",
                 stacklevel=5,
             )
 
 
 def _rule(estimator: Any, problem: Problem, algorithm: Solver) -> StoppingRule | None:
-    """Return the rule that the parameters `tol` and `max_iter` state; None, that of `minimize`, without them."""
+    """Return the stopping rule of the parameters `tol` and `max_iter`, or None (the rule of `minimize`)."""
     if not hasattr(estimator, "tol"):
         return None
     if "terms" in algorithm.needs and problem.objective.terms is not None:  # an iteration is one batch
@@ -155,7 +157,7 @@ def _rule(estimator: Any, problem: Problem, algorithm: Solver) -> StoppingRule |
 
 
 def _provenance(spec: ModelSpec, begin: Any, solver: str) -> dict[str, str]:
-    """Return who gives the model, the initializer, the updates and the solver of a fit."""
+    """Return the plugins of the model, the initializer, the updates and the solver of a fit."""
     given_by = sources(spec)
     found = {"model": str(given_by[""])}
     if isinstance(begin, str):
@@ -170,7 +172,7 @@ def _provenance(spec: ModelSpec, begin: Any, solver: str) -> dict[str, str]:
 
 
 def _answered(problem: Problem, x: Any) -> Result:
-    """Return the result of a start that is the minimum, without a run."""
+    """Return the result for a start that is the minimum, without a run."""
     began = time.perf_counter()
     fun = float(problem.objective.value(x))
     spent = time.perf_counter() - began

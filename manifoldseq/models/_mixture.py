@@ -24,7 +24,7 @@ from ._assembly import Prepared
 Array = NDArray[np.floating[Any]]
 Point = tuple[Any, ...]
 _SEEN = 20_000
-"""Rows that a start looks at, at most."""
+"""Maximum number of rows for a start."""
 
 
 @dataclass(frozen=True)
@@ -34,7 +34,7 @@ class MixtureSums(Sums):
     Attributes
     ----------
     n : float
-        Rows, or the sum of their weights.
+        The number of rows, or the sum of their weights.
     counts : ndarray of shape (K,)
         Sums of the responsibilities.
     moments : tuple of ndarray
@@ -80,11 +80,11 @@ class MixtureModel(ABC):
 
     @abstractmethod
     def moments(self, X: Array, R: Array) -> tuple[Array, ...]:
-        """Return sums over rows of what `maximized` needs, for responsibilities R, (N, K), times the weights."""
+        """Return the sums over rows for `maximized`, with responsibilities R, (N, K), times the weights."""
 
     @abstractmethod
     def maximized(self, point: Point, sums: MixtureSums) -> Point:
-        """Return the likeliest point for the sums at `point`: the M-step."""
+        """Return the maximum-likelihood point for the sums at `point`: the M-step."""
 
     @abstractmethod
     def draw(self, point: Point, labels: NDArray[np.intp], rng: np.random.Generator) -> Array:

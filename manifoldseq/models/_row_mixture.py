@@ -39,7 +39,7 @@ class RowMixture(  # pyright: ignore[reportIncompatibleMethodOverride]  # the `s
     parameters_ : tuple of ndarray
         The other parts of the point.
     log_likelihood_ : float
-        Mean over the rows. It is absent if the registered model has another cost.
+        Mean log-likelihood of the rows. It is absent if the registered model has another cost.
     """
 
     model: str
@@ -61,7 +61,7 @@ class RowMixture(  # pyright: ignore[reportIncompatibleMethodOverride]  # the `s
         Raises
         ------
         ValueError
-            For NaN and negative weights, and for invalid parameters of the model.
+            If rows contain NaN, if weights are negative, or if parameters of the model are invalid.
         """
         X, weight = self._checked(X, sample_weight, True)
         problem = self._stated(X, weight)

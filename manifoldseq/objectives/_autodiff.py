@@ -24,7 +24,7 @@ def differentiated(
     """Return a cost with derivatives by a backend; raise an error if there is no such backend or it is missing."""
     if backend not in BACKENDS:
         known = ", ".join(map(repr, BACKENDS))
-        raise ValueError(f"unknown backend {backend!r}: choose one of {known}, or give value_and_gradient yourself")
+        raise ValueError(f"unknown backend {backend!r}: choose one of {known}, or pass value_and_gradient")
     for name, given in (("device", device), ("dtype", dtype)):
         if given is not None and backend != "torch":
             raise ValueError(f'{name}={given!r} goes with backend="torch", not with {backend!r}')

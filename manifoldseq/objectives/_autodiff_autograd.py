@@ -18,7 +18,7 @@ class ByAutograd(Differentiated):
 
     library = "autograd"
     advice = (
-        "autograd ({cause}): write it with autograd.numpy, without float(), .item() or in-place assignment, or give "
+        "autograd ({cause}): write it with autograd.numpy, without float(), .item() or in-place assignment, or pass "
         "its gradient"
     )
 
@@ -26,7 +26,7 @@ class ByAutograd(Differentiated):
         return number(self.returned_value(rest, x))
 
     def returned_value(self, rest: tuple[Any, ...], x: Tree) -> Any:
-        """Return what the function returns, which may be anything of this library."""
+        """Return the result of the function, which may be any object of this library."""
         try:
             value = self.cost(x, *rest)
         except (TypeError, ValueError, AttributeError, RuntimeError) as error:
@@ -85,12 +85,12 @@ class ArrayByAutograd(ByAutograd):
         return self.returned_value((), x)
 
     def linearize(self, x: Tree) -> tuple[Any, Callable[[np.ndarray], Tree]]:
-        """Return the value and the function that pulls weights of its shape back to the point."""
+        """Return the value and its pull-back, a function of weights with the shape of the value."""
         value, pull = self._pair(x)
         return value, lambda w: like(pull(np.asarray(w, dtype=float)), x)
 
     def jacobian_product(self, x: Tree, u: Tree) -> np.ndarray:
-        """Return the derivative of the value along a vector: the pull-back is linear, so its own pull-back is that."""
+        """Return the derivative of the value along a vector, as the pull-back of the linear pull-back."""
         value, pull = self._pair(x)
         along, _ = import_module("autograd").make_vjp(pull)(np.zeros(np.shape(value)))
         return np.asarray(along(u), dtype=float)

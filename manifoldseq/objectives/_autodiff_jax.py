@@ -1,6 +1,6 @@
-"""Derivatives by jax: compiled once per cost, in double precision where the point is, without changing jax's flag.
+"""Derivatives by jax: compiled once per cost, in the precision of the point, without changing jax's flag.
 
-Equal costs share what is compiled, whatever their data: the data are arguments.
+Equal costs with different data share compiled functions, because the data are arguments.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ class ByJax(Differentiated):
     library = "jax"
     advice = (
         "jax ({cause}): write it with jax.numpy, without float(), .item(), numpy functions or in-place assignment, or "
-        "give its gradient"
+        "pass its gradient"
     )
 
     def value(self, rest: tuple[Any, ...], x: Tree) -> float:
@@ -47,7 +47,7 @@ class ByJax(Differentiated):
         return self
 
     def __call__(self, x: Any, *rest: Any) -> Any:
-        """Return the cost, or raise an error; runs only while jax traces it."""
+        """Return the cost or raise an error; the method runs only while jax traces it."""
         value, jnp = self.cost(x, *rest), _jax().numpy
         self.check_library(value)
         if value is None or isinstance(value, tuple | list | dict | str):

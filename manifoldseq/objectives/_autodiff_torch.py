@@ -11,12 +11,12 @@ from ._cost import Differentiated, like
 
 
 class ByTorch(Differentiated):
-    """Derivatives of a cost written with torch; it gets the point as tensors of `dtype` on `device`."""
+    """Derivatives of a cost written with torch, which receives the point as tensors of `dtype` on `device`."""
 
     library = "torch"
     advice = (
         "torch ({cause}): write it with torch functions, without float(), .item(), .detach(), .numpy() or in-place "
-        "assignment into the point, or give its gradient"
+        "assignment into the point, or pass its gradient"
     )
 
     def value(self, rest: tuple[Any, ...], x: Tree) -> float:
@@ -76,7 +76,7 @@ class ByTorch(Differentiated):
 
 
 def _arrays(gradients: Any, x: Tree) -> Tree:
-    """Return tensors as arrays in the structure and dtype of the point; None, of a leaf that is not used, is zero."""
+    """Return tensors as arrays in the structure and dtype of the point; None, for an unused leaf, becomes zero."""
     rest = iter(gradients)
 
     def array(leaf: Any) -> Any:

@@ -58,7 +58,7 @@ class Constraint:
         return "Constraint()" if J is None or callable(J) else f"Constraint(linear, {J.shape[0]} entries)"
 
     def matrix(self, x: Any, count: int) -> Any:
-        """Return the derivative of the `count` entries with respect to the flat point as a matrix, None if unknown."""
+        """Return the derivative of the `count` entries by the flat point as a matrix, or None if unknown."""
         J = self.jacobian
         return _checked_matrix(J(x), count, flatten(x).size) if callable(J) else J
 
@@ -83,13 +83,13 @@ def constraint(
         the shape of the value.
     jacobian : callable, optional
         ``jacobian(point)``, the whole derivative: a matrix with one row for each entry of the value and one column for
-        each entry of the flat point, as ``scipy.optimize`` takes it. Instead of `vjp`, or in addition: the solver
-        ``"sqp"`` needs all rows, and evaluates it once.
+        each entry of the flat point, as in ``scipy.optimize``. It can replace `vjp` or be passed in addition: the
+        solver ``"sqp"`` needs all rows and evaluates the matrix once.
     jacobian_product : callable, optional
         ``jacobian_product(point, vector)``, the derivative of the value along an ambient vector.
     hessian_product : callable, optional
         ``hessian_product(point, w, vector)``, the Euclidean Hessian of ``sum(w * function(point))`` along a vector.
-        Solvers that use second derivatives need both products; autograd gives them where neither `vjp` nor `jacobian`
+        Solvers that use second derivatives need both products. Autograd computes them if neither `vjp` nor `jacobian`
         is given.
 
     Returns
@@ -131,12 +131,12 @@ def constraint(
 
 
 def constraint_of(given: Objective | Constraint) -> Constraint:
-    """Return the constraint that an objective is, whose value is one number."""
+    """Return an objective as a constraint, whose value is one number."""
     if isinstance(given, Constraint):
         return given
     fused, product = given.value_and_gradient, given.hessian_product
     if fused is None:
-        raise ValueError("has no gradient: give it with ms.objective(…)")
+        raise ValueError("has no gradient: pass it to ms.objective(…)")
     return Constraint(
         given.value,
         partial(_of_objective, fused),
@@ -162,7 +162,7 @@ def checked(where: str, given: Constraint, x: Tree) -> tuple[np.ndarray, Pullbac
 
 
 def real_array(where: str, value: Any) -> np.ndarray:
-    """Return what a function returned as an array of real numbers, or raise an error that names the function."""
+    """Return the result of a function as an array of real numbers, or raise an error that names the function."""
     array = np.asarray(value) if not isinstance(value, tuple | list | dict | str | type(None)) else None
     if array is None or array.dtype.kind not in "fiu":
         size = f" of {len(value)} entries" if isinstance(value, tuple | list) else ""
@@ -170,14 +170,14 @@ def real_array(where: str, value: Any) -> np.ndarray:
         if array is not None and array.dtype == object and not isinstance(array.flat[0] if array.size else None, str):
             size, advice = " of objects", ": autograd differentiates autograd.numpy.stack, but not numpy.stack"
         raise TypeError(
-            f"{where} of the problem returned {type(value).__name__}{size or f' {value!r}'}: a real number or an array "
-            f"of real numbers is needed{advice}"
+            f"{where} of the problem returned {type(value).__name__}{size or f' {value!r}'}: return a real number or "
+            f"an array of real numbers{advice}"
         )
     return array
 
 
 def is_of_scipy(given: Any) -> bool:
-    """Return whether a constraint is one of scipy's classes that :func:`of_scipy` takes."""
+    """Return whether a constraint has one of scipy's classes that :func:`of_scipy` supports."""
     return isinstance(given, LinearConstraint | Bounds)
 
 
@@ -195,7 +195,7 @@ def of_scipy(given: LinearConstraint | Bounds, size: int) -> tuple[list[Constrai
     try:
         sides = [np.asarray(side, float) for side in (given.lb, given.ub)]
     except (TypeError, ValueError) as error:
-        raise TypeError(f"{type(given).__name__} has bounds that are no numbers ({error})") from error
+        raise TypeError(f"{type(given).__name__} has bounds that are not numbers ({error})") from error
     try:
         low, high = (np.broadcast_to(side, A.shape[0]) for side in sides)
     except ValueError as error:
@@ -244,7 +244,7 @@ def _with_vjp(function: Any, vjp: Any, x: Tree) -> tuple[Any, Pullback]:
 
 
 def _checked_matrix(J: Any, count: int, size: int) -> np.ndarray:
-    """Return what a jacobian returned as a matrix in float64."""
+    """Return the result of a jacobian as a matrix in float64."""
     matrix = real_array("the jacobian of a constraint", J.toarray() if sp.issparse(J) else J)
     if matrix.shape != (count, size):
         raise ValueError(

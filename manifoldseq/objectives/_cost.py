@@ -15,7 +15,7 @@ from ..linalg import tree_map
 
 
 class NotANumber(TypeError):
-    """A function returned something else than one real number: `got`, of a `shape` if it is an array."""
+    """Error for a function that does not return one real number, but `got`, with a `shape` if it is an array."""
 
     def __init__(self, who: str, got: str, shape: tuple[int, ...] = ()) -> None:
         super().__init__(who, got, shape)
@@ -37,15 +37,15 @@ def number(value: Any) -> float:
 
 
 def library_of(value: Any) -> str:
-    """Return which library of differentiation an array is of: ``"jax"``, ``"torch"`` or ``""``."""
+    """Return the differentiation library of an array: ``"jax"``, ``"torch"`` or ``""``."""
     top = type(value).__module__.partition(".")[0]
     return {"torch": "torch", "jax": "jax", "jaxlib": "jax"}.get(top, "")
 
 
 class Differentiated(ABC):
-    """A cost with derivatives by one library, built when they are first asked for and pickled without them.
+    """A cost with derivatives by one library, which are built on first use and not pickled.
 
-    `rest` are further arguments of the cost, by which it is not differentiated.
+    `rest` contains further arguments of the cost, which are not differentiated.
     """
 
     library: ClassVar[str]
@@ -61,7 +61,7 @@ class Differentiated(ABC):
 
     @property
     def traced(self) -> Callable[..., Any] | None:
-        """The cost as a function that a compiled solver may trace, where the library has such solvers."""
+        """The cost as a function that compiled solvers can trace, or None if the library has no such solvers."""
         return None
 
     @abstractmethod
@@ -77,18 +77,18 @@ class Differentiated(ABC):
         """Return the Euclidean Hessian times a direction, in the dtype of the point."""
 
     def explained(self, cause: object) -> TypeError:
-        """Return the exception for a cost that the library cannot follow."""
+        """Return the exception for a cost that the library cannot differentiate."""
         name = getattr(self.cost, "__name__", "function")
         first = str(cause).strip().split("\n", 1)[0]
         return TypeError(f"the {self.what} {name} could not be differentiated by {self.advice.format(cause=first)}")
 
     def check_library(self, value: Any) -> None:
-        """Raise if what a cost returned is an array of another library than that of the derivatives."""
+        """Raise an error if a cost returns an array of another library than that of the derivatives."""
         if library_of(value) not in ("", self.library):
             raise self.written_with(library_of(value))
 
     def other_library(self, error: BaseException) -> str:
-        """Return which other library an exception of the cost comes from, or that it speaks of, if any."""
+        """Return the other library that raised an exception of the cost, or that its message names, if any."""
         frames = [frame.f_globals.get("__name__", "") for frame, _ in walk_tb(error.__traceback__)]
         inside = [name.partition(".")[0] for name in frames]
         for name, words in (("torch", ("Tensor",)), ("jax", ("JAX", "jax.", "ArrayImpl"))):
@@ -101,11 +101,11 @@ class Differentiated(ABC):
         name = getattr(self.cost, "__name__", "function")
         return TypeError(
             f"the {self.what} {name} is written with {library}, and its derivatives would be those of {self.library}: "
-            f'pass manifoldseq.objective({name}, backend="{library}"), or give its gradient'
+            f'pass manifoldseq.objective({name}, backend="{library}"), or pass its gradient'
         )
 
     def returned(self, what: str, shape: tuple[int, ...] = ()) -> NotANumber:
-        """Return the exception for a cost that returns no real number."""
+        """Return the exception for a cost that does not return a real number."""
         name = getattr(self.cost, "__name__", "function")
         return NotANumber(f"the {self.what} {name}", what, shape)
 

@@ -33,19 +33,19 @@ class Counter:
         self.nhev: float = 0.0
 
     def take(self) -> Evaluations:
-        """Return the counts since the last call, and begin at zero."""
+        """Return the counts since the last call, and reset them to zero."""
         counts = Evaluations(self.nfev, self.njev, self.nhev)
         self.nfev = self.njev = self.nhev = 0.0
         return counts
 
     def wrap(self, objective: Objective, share: float = 1.0) -> Objective:
-        """Return the objective with calls that are counted, and whose answers are checked and copied.
+        """Return the objective with counted calls, whose results are validated and copied.
 
         Parameters
         ----------
         objective : Objective
         share : float
-            What one call counts; a mini-batch of :attr:`Objective.terms` counts its share of the terms.
+            The count of one call; a mini-batch of :attr:`Objective.terms` counts its fraction of the terms.
         """
         fused = objective.value_and_gradient
 
@@ -83,7 +83,7 @@ class Counter:
 
 
 def batched_pair(batched: Any, points: Tree, which: np.ndarray) -> tuple[np.ndarray, Tree]:
-    """Return the values (float64) and gradients of some rows, or raise an error that says what is wrong with them."""
+    """Return the values (float64) and gradients of some rows, or raise an error that describes the invalid part."""
     pair = batched(points, which)
     if not isinstance(pair, _SEVERAL) or len(pair) != 2:
         raise TypeError(f"batched returned {type(pair).__name__}: it must return (values, gradients)")
@@ -97,7 +97,7 @@ def batched_pair(batched: Any, points: Tree, which: np.ndarray) -> tuple[np.ndar
 
 
 def checked_like(gradient: Any, x: Tree, what: str, where: str = "") -> Tree:
-    """Return the gradient in the structure and dtype of the point, or raise an error that says where it differs."""
+    """Return the gradient in the structure and dtype of the point, or raise an error that names the difference."""
     if isinstance(x, tuple):
         if not isinstance(gradient, _SEVERAL) or len(gradient) != len(x):
             got = f"{len(gradient)} parts" if isinstance(gradient, _SEVERAL) else type(gradient).__name__

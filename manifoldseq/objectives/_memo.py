@@ -33,7 +33,7 @@ def last_point(function: Callable[[Any], R]) -> Callable[[Any], R]:
 
 
 class _Slot(threading.local):
-    """The last point and its result, for each thread: starts that run in threads do not take them from each other."""
+    """The last point and its result for each thread, so that starts in several threads do not interfere."""
 
     kept: tuple[Tree, Any] | None = None
 

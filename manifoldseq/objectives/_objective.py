@@ -39,7 +39,7 @@ class FiniteTerms:
 
 
 class Traced(NamedTuple):
-    """A cost that jax can trace: ``cost(point, *args)``, a function that hashes and compares by what it computes.
+    """A cost that jax can trace: ``cost(point, *args)``, a function whose hash and equality depend on its computation.
 
     Objectives with equal costs and data of equal shapes share one compilation, because data are arguments, not
     constants.
@@ -69,7 +69,7 @@ class Objective:
     hessian_product : callable, optional
         ``hessian_product(point, tangent) -> tangent``: the Euclidean Hessian times a direction.
     terms : FiniteTerms, optional
-        For mini-batches.
+        The objective as a sum, for mini-batches.
     updates : tuple of BlockUpdate
         Closed-form updates of some factors.
     batched : callable, optional
@@ -189,8 +189,8 @@ def objective(
     hessian_product : callable, optional
         ``hessian_product(point, tangent)``; by default the backend computes it if it differentiates the cost.
     riemannian_gradient, riemannian_hessian : callable, optional
-        ``riemannian_gradient(point)`` and ``riemannian_hessian(point, tangent)``, ambient tangent vectors in the metric
-        of the manifold that the objective is minimized over, instead of Euclidean derivatives.
+        ``riemannian_gradient(point)`` and ``riemannian_hessian(point, tangent)`` replace Euclidean derivatives. They
+        return ambient tangent vectors in the metric of the manifold over which the objective is minimized.
     batched : callable, optional
         ``batched(points, which) -> (values, gradients)`` of many problems at once, see :class:`Objective`. If no other
         function is given, the objective of a single point is the objective of problem 0.
@@ -214,9 +214,9 @@ def objective(
     ------
     TypeError
         If neither a cost nor a fused function is given, or if both Euclidean and Riemannian derivatives are given. At
-        evaluation, if the cost returns no real number or the backend cannot differentiate it.
+        evaluation, if the cost does not return a real number or the backend cannot differentiate it.
     ValueError
-        For an unknown backend, or a device without torch.
+        If the backend is unknown, or if a device is given with another backend than torch.
     ImportError
         If the backend is not installed.
 
@@ -232,7 +232,7 @@ def objective(
     given = (cost is None, gradient, value_and_gradient, riemannian_gradient)
     if not isinstance(args, tuple):
         raise TypeError(
-            f"ms.objective(args={quoted(args)}): give a tuple of further arguments of the cost, such as args=(A,)"
+            f"ms.objective(args={quoted(args)}): pass a tuple of further arguments of the cost, such as args=(A,)"
         )
     if args and any(one is not None and one is not False for one in given):
         raise TypeError(
@@ -242,8 +242,8 @@ def objective(
     if riemannian_gradient is not None or riemannian_hessian is not None:
         if riemannian_gradient is None or any(f is not None for f in (gradient, value_and_gradient, hessian_product)):
             raise TypeError(
-                "ms.objective takes Riemannian derivatives alone: a cost, riemannian_gradient and, where there is one, "
-                "riemannian_hessian"
+                "ms.objective cannot combine Riemannian and Euclidean derivatives: pass a cost, riemannian_gradient "
+                "and optionally riemannian_hessian"
             )
         made = objective(cost, riemannian_gradient, hessian_product=riemannian_hessian, batched=batched)
         return replace(made, riemannian=True)
@@ -282,8 +282,8 @@ def finite_sum(
     Parameters
     ----------
     cost : callable
-        ``cost(point, indices) -> float``: the sum of the terms named by the integer array `indices`. With jax it takes
-        them from arrays of jax, ``jax.numpy.asarray(data)[indices]``.
+        ``cost(point, indices) -> float``: the sum of the terms named by the integer array `indices`. With jax, the data
+        must be arrays of jax: ``jax.numpy.asarray(data)[indices]``.
     n : int
         Number of data.
     backend : {"autograd", "jax", "torch"}
@@ -293,7 +293,7 @@ def finite_sum(
     Returns
     -------
     Objective
-        With ``terms``; a batch is scaled by ``n / len(indices)``.
+        An objective with ``terms``; a batch is scaled by ``n / len(indices)``.
 
     Examples
     --------
@@ -344,13 +344,15 @@ def _batch(by: Differentiated, n: int, indices: np.ndarray) -> Objective:
 
 
 def _without_manifold(f: Objective) -> bool:
-    """Return whether this is what ``ms.least_squares`` returned, before a problem has put it on a manifold."""
+    """Return whether this is an objective of ``ms.least_squares`` that is not yet bound to a manifold by a problem."""
     return getattr(f.residuals, "without_manifold", False)
 
 
 def _scaled(f: Objective, c: float) -> Objective:
     if _without_manifold(f):
-        raise TypeError("a least-squares objective has no multiples: multiply the weights of its residuals")
+        raise TypeError(
+            "a least-squares objective cannot be multiplied by a number: multiply the weights of its residuals"
+        )
     return Objective(
         partial(_scaled_value, f, c),
         partial(_scaled_pair, f.value_and_gradient, c) if f.value_and_gradient else None,
@@ -386,11 +388,14 @@ def _sum(f: Objective, g: Objective) -> Objective:
         return replace(f, residuals=f.residuals + g.residuals)
     if _without_manifold(f) or _without_manifold(g):
         raise TypeError(
-            "a least-squares objective adds to other residuals only: write the other term as ms.residuals(…), or make "
+            "a least-squares objective can be added to other residuals only: write the other term as ms.residuals(…), "
+            "or make "
             "a Problem of the residuals and add the term to problem.objective"
         )
     if f.riemannian != g.riemannian and f.value_and_gradient and g.value_and_gradient:
-        raise ValueError("one objective has Riemannian derivatives, the other Euclidean ones: they have no sum")
+        raise ValueError(
+            "one objective has Riemannian and the other Euclidean derivatives, so that they cannot be added"
+        )
     fused, products = (f.value_and_gradient, g.value_and_gradient), (f.hessian_product, g.hessian_product)
     return Objective(
         partial(_sum_value, f, g),

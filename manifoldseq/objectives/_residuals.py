@@ -1,4 +1,4 @@
-"""Residual blocks: many residuals of few points each, and the least-squares objective that they make."""
+"""Residual blocks: many residuals that depend on few points each, and their least-squares objective."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class Residuals:
     jacobian : callable, optional
         ``jacobian(*points)``, one array (K, m, a) or (K, m, d) per slot.
     value_and_jacobian : callable, optional
-        Both at once.
+        The values and the Jacobians in one call.
     loss : Loss
     weights : ndarray, optional
     """
@@ -113,7 +113,7 @@ class Residuals:
 
 @dataclass(frozen=True, eq=False)
 class LeastSquares:
-    """The blocks of a least-squares objective that is not yet one over a manifold: a problem makes it so."""
+    """The blocks of a least-squares objective before a problem binds it to a manifold."""
 
     blocks: tuple[Residuals, ...]
     without_manifold: ClassVar[bool] = True
@@ -121,7 +121,7 @@ class LeastSquares:
     def __post_init__(self) -> None:
         if len({block.on is None for block in self.blocks}) > 1:
             raise ValueError(
-                "residuals of the whole point and residuals with on=… cannot be combined: give all of them on=…"
+                "residuals of the whole point and residuals with on=… cannot be combined: pass on=… for all of them"
             )
 
     def __add__(self, other: LeastSquares) -> LeastSquares:
@@ -168,7 +168,7 @@ def residuals(
 
     Examples
     --------
-    Rotations from relative rotations, the first one known:
+    Rotations are estimated from relative rotations, and the first rotation is known:
 
     >>> import autograd.numpy as np, numpy, manifoldseq as ms
     >>> i, j = numpy.array([0, 1, 0]), numpy.array([1, 2, 2])
@@ -228,7 +228,7 @@ def least_squares(*blocks: Residuals | Callable[[Any], Any]) -> Objective:
 
 
 def _unbound(x: Tree) -> Any:
-    raise TypeError("a least-squares objective has values on a manifold only: make a Problem of it, problem.objective")
+    raise TypeError("a least-squares objective needs a manifold: create a Problem and use problem.objective")
 
 
 def _first(both: Callable[..., Any], *points: Tree) -> Any:
@@ -242,7 +242,7 @@ def _slots(on: Any) -> tuple[Slot, ...]:
     named = isinstance(on, tuple) and len(on) == 2 and isinstance(on[0], str) and not isinstance(on[1], str | tuple)
     if not single and (not isinstance(on, tuple | list) or not on):
         raise TypeError(
-            f"on={quoted(on)}: give an array of indices, a pair (name, indices), or a tuple of one slot per argument"
+            f"on={quoted(on)}: pass an array of indices, a pair (name, indices), or a tuple with one slot per argument"
         )
     return tuple([_slot(one) for one in ((on,) if single or named else on)])
 

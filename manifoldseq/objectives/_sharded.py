@@ -30,8 +30,8 @@ def sharded(make_objective: Callable[[Any], Objective], recipes: Sequence[Callab
     make_objective : callable
         ``make_objective(data) -> Objective``.
     recipes : sequence of callables
-        ``recipe() -> data``, one per shard: small to pickle, and the same at every call, such as
-        ``functools.partial(numpy.load, path, mmap_mode="r")``. On a cluster the path must be right for the worker.
+        ``recipe() -> data``, one per shard, with a small pickle and the same data at every call, such as
+        ``functools.partial(numpy.load, path, mmap_mode="r")``. On a cluster, the path must be valid on the worker.
 
     Returns
     -------
@@ -78,7 +78,7 @@ def sharded(make_objective: Callable[[Any], Objective], recipes: Sequence[Callab
 
 
 class _Part(NamedTuple):
-    """What of a shard is asked: all of it, or some of its terms with a weight."""
+    """The requested part of a shard: all terms, or some terms with a weight."""
 
     shard: int
     indices: np.ndarray | None = None
@@ -90,7 +90,7 @@ def _load(make_objective: Callable[[Any], Objective], recipe: Callable[[], Any])
     if not isinstance(made, Objective):
         raise TypeError(f"make_objective returned {type(made).__name__}: it must return an Objective, see ms.objective")
     if made.riemannian:
-        raise ValueError("make_objective returned Riemannian derivatives: sums over shards take Euclidean ones")
+        raise ValueError("make_objective returned Riemannian derivatives: sums over shards need Euclidean derivatives")
     return made
 
 
@@ -124,9 +124,9 @@ def _product(shards: Shards[Objective], parts: list[_Part], x: Tree, u: Tree) ->
 def _batch(
     shards: Shards[Objective], offsets: np.ndarray, fused: bool, products: bool, indices: np.ndarray
 ) -> Objective:
-    """Return the objective of some terms, from the shards that have them.
+    """Return the objective of some terms, from the shards that contain them.
 
-    A batch of a shard stands for all its terms; weighted by its share of them it is a sum over the indices alone.
+    A batch of a shard represents all of its terms; weighted by its fraction of them, it is the sum over the indices.
     """
     indices = np.asarray(indices)
     owners = np.searchsorted(offsets, indices, side="right") - 1

@@ -1,4 +1,4 @@
-"""Pose graphs, and the files of g2o that hold them."""
+"""Pose graphs, and files of g2o."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ class PoseGraph:
 
     @property
     def manifold(self) -> Power:
-        """The power of SE(d) with the fixed poses; without any, with the first."""
+        """The power of SE(d) with the fixed poses, or with the first pose fixed if none is given."""
         return Power(SpecialEuclidean(self.start[1].shape[1]), len(self.ids), self.fixed or (0,))
 
     def residuals(self, loss: Loss | str | None = None) -> Residuals:
@@ -114,8 +114,8 @@ def read_g2o(path: str | Path) -> PoseGraph:
     Raises
     ------
     ValueError
-        For other lines, lines of another length, poses of both dimensions, poses that are given twice, edges of unknown
-        poses, numbers that are not finite, or quaternions of length zero.
+        If there are other lines, lines of another length, poses of both dimensions, poses that are given twice, edges
+        of unknown poses, numbers that are not finite, or quaternions of length zero.
     """
     vertices: list[list[float]] = []
     edges: list[list[float]] = []

@@ -24,9 +24,9 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 _NAMED = 24
-"""More bars or rows than this are not all named."""
+"""Maximum number of bars or rows that are all named."""
 _LETTERS, _LETTERS_OF_SQUARES = 40, 28
-"""Numbers of letters that fit below axes, and below axes of equal aspect with a scale at their side."""
+"""Numbers of letters that fit below axes, and below axes of equal aspect with a colour scale."""
 
 
 def clustering_measures(labels: ArrayLike, clusters: ArrayLike) -> dict[str, float]:
@@ -58,12 +58,12 @@ def clustering_measures(labels: ArrayLike, clusters: ArrayLike) -> dict[str, flo
 def plot_cluster_sizes(result: Any, ax: "Axes | None" = None) -> "Axes":
     """Plot the number of members of each cluster.
 
-    Clusters are in the order of `plot_confusion` where there are labels, else in that of their names.
+    If there are labels, clusters are in the order of `plot_confusion`, and otherwise in the order of their names.
 
     Parameters
     ----------
     result : fitted clustering, Fitted, RunFiles, or array-like of shape (N,)
-        Something with the cluster of each member.
+        The clustering, with the cluster of each member.
     ax : matplotlib.axes.Axes, optional
         By default those of a new pyplot figure.
 
@@ -102,7 +102,7 @@ def plot_cluster_sizes(result: Any, ax: "Axes | None" = None) -> "Axes":
 def plot_confusion(
     result: Any, ax: "Axes | None" = None, *, share: str = "share of the cluster", in_order: bool = False
 ) -> "Axes":
-    """Plot the number of members of each cluster with each label; the shade is the share of the cluster.
+    """Plot the number of members of each cluster with each label; the shade is the fraction of the cluster.
 
     Clusters are in the order of their most frequent labels.
 
@@ -112,9 +112,9 @@ def plot_confusion(
     ax : matplotlib.axes.Axes, optional
         By default those of a new pyplot figure.
     share : str
-        What the shade means.
+        The description of the shade.
     in_order : bool
-        Keep clusters in the order of their names, for those that are predicted labels.
+        Sort clusters by their names, for clusters that are predicted labels.
 
     Returns
     -------
@@ -123,7 +123,7 @@ def plot_confusion(
     Raises
     ------
     ValueError
-        If there are no labels or no clusters, or not as many of one as of the other.
+        If there are no labels or no clusters, or if their numbers differ.
 
     Examples
     --------
@@ -160,13 +160,13 @@ def plot_kernel_matrix(
     Parameters
     ----------
     matrix : array-like of shape (N, N)
-        Similarities. Of more than 256 rows, 256 that are evenly spaced in the sorted order are drawn.
+        Similarities. If there are more than 256 rows, 256 evenly spaced rows of the sorted order are drawn.
     ax : matplotlib.axes.Axes, optional
         By default those of a new pyplot figure.
     clusters : array-like of shape (N,), optional
         The cluster of each row; without it rows keep their order.
     label : str
-        What the values are, for the scale.
+        The description of the values, for the scale.
 
     Returns
     -------
@@ -192,7 +192,7 @@ def plot_kernel_matrix(
         raise ValueError(f"the matrix has shape {K.shape}: pass a square one, (N, N)")
     groups = np.zeros(len(K), dtype=int) if clusters is None else np.asarray(clusters)
     if groups.shape != (len(K),):
-        raise ValueError(f"clusters have shape {groups.shape} for {len(K)} rows: pass one for each")
+        raise ValueError(f"clusters have shape {groups.shape} for {len(K)} rows: pass one cluster for each row")
     names = natural(np.unique(groups))
     rows = sorted_rows(groups, IMAGE_SIDE)
     sizes = np.array([np.count_nonzero(groups[rows] == name) for name in names])
@@ -216,7 +216,7 @@ def plot_kernel_matrix(
 
 
 def sorted_rows(clusters: ArrayLike, most: int) -> NDArray[np.int64]:
-    """Return the rows sorted by cluster; of more than `most`, as many that are evenly spaced in that order.
+    """Return the rows sorted by cluster, and only `most` evenly spaced rows of this order if there are more.
 
     Examples
     --------
@@ -244,7 +244,7 @@ def _order(names: NDArray) -> list[int]:
 
 
 def _name_ticks(axis: Any, names: Any, letters: int) -> None:
-    """Name bars or rows; along the horizontal axis only as many as fit, or upright."""
+    """Name bars or rows; along the horizontal axis, names are rotated or limited to those that fit."""
     longest = max(len(str(name)) for name in names)
     upright = axis.axis_name == "x" and (longest + 1) * len(names) > letters
     kept = evenly(len(names), _NAMED)
@@ -254,7 +254,7 @@ def _name_ticks(axis: Any, names: Any, letters: int) -> None:
 
 
 def _apart(places: NDArray, names: list[Any], length: int) -> list[int]:
-    """Return the names that fit at their places along an axis without overlap, from the first on."""
+    """Return the names that fit along an axis without overlap, beginning with the first."""
     spacing = length * max(0.06, max(len(str(name)) for name in names) / _LETTERS)
     kept: list[int] = []
     for i, place in enumerate(places):

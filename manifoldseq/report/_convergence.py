@@ -37,8 +37,8 @@ def plot_convergence(
     Parameters
     ----------
     result : Result, Run, fitted estimator, Fitted, RunFiles, mapping of str to sequence of float, or mapping of those
-        Something with a history, or a history itself: equally long columns with ``"fun"`` and, if there are,
-        ``"nit"``, ``"time"`` and ``"nfev"``. Several, by name, give a line each and a legend.
+        An object with a history, or the history itself: columns of equal length with ``"fun"`` and optionally
+        ``"nit"``, ``"time"`` and ``"nfev"``. Several runs by name give one line each and a legend.
     ax : matplotlib.axes.Axes, optional
         By default those of a new pyplot figure.
     x : {"nit", "time", "nfev"}
@@ -50,7 +50,7 @@ def plot_convergence(
     label : str, optional
         Name of the line in a legend, if there is one run.
     series : int
-        Which colour, dash and marker of the palette; several runs count on from it.
+        The number of the colour, dash and marker in the palette for the first run; further runs use the next numbers.
 
     Returns
     -------
@@ -118,7 +118,7 @@ def plot_evaluations(
     """Plot the number of evaluations until each iteration.
 
     Parameters are those of `plot_convergence`. Columns ``"njev"`` (gradients) and ``"nhev"`` (Hessian products) get
-    lines of their own where they differ from ``"nfev"`` and no `label` is given.
+    separate lines if they differ from ``"nfev"`` and no `label` is given.
 
     Examples
     --------
@@ -146,7 +146,7 @@ def plot_evaluations(
 
 
 def has_columns(result: Any, *names: str) -> bool:
-    """Return whether a result has a history of at least two records with something finite in each column."""
+    """Return whether a result has a history of at least two records with a finite value in each column."""
     try:
         history = history_of(result)
     except ValueError:
@@ -155,7 +155,7 @@ def has_columns(result: Any, *names: str) -> bool:
 
 
 def _several(result: Any) -> bool:
-    """Return whether these are runs by name, rather than the columns of one."""
+    """Return whether these are runs by name rather than the columns of one run."""
     return (
         isinstance(result, Mapping)
         and bool(result)

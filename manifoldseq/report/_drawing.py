@@ -33,13 +33,13 @@ class Drawing:
     Parameters
     ----------
     name : str
-        Letters, digits, ``.``, ``_`` and ``-``.
+        The name, from letters, digits, ``.``, ``_`` and ``-``.
     title, caption : str
-        Shown above it.
+        The texts above the figure.
     description : str
-        Its text for those who do not see it.
+        The alternative text of the figure.
     svg : str
-        A document whose colours are `currentColor` and ``var(--series-i)``.
+        An SVG document whose colours are `currentColor` and ``var(--series-i)``.
     """
 
     name: str
@@ -49,7 +49,7 @@ class Drawing:
     svg: str
 
     def inline(self, prefix: str) -> str:
-        """Return it as an element of an HTML page, its ids made unique by a prefix."""
+        """Return the figure as an element of an HTML page, with ids that are made unique by a prefix."""
         root = ElementTree.fromstring(self.svg)
         for element in root.iter():
             element.tag = _bare(element.tag)
@@ -66,9 +66,9 @@ class Drawing:
 
 
 def drawn(name: str, caption: str, paint: Callable[[Any], object], size: tuple[float, float] = WIDE) -> Drawing:
-    """Draw into new axes by ``paint(ax)``; the title of the axes becomes the title of the drawing.
+    """Draw into new axes with ``paint(ax)``; the title of the axes becomes the title of the drawing.
 
-    Axes of equal aspect and axes that hold others get the size `SQUARE`.
+    Axes of equal aspect and axes that contain other axes get the size `SQUARE`.
     """
     with needing("figures need", "cli"):
         from matplotlib import rc_context
@@ -98,8 +98,8 @@ def draw_plots(fitted: Fitted, plots: Iterable[str] | None = None) -> list[Drawi
     ----------
     fitted : Fitted
     plots : iterable of str, optional
-        Names of registered plots; by default those that the estimator's own record lists. One that does not accept
-        `fitted` is passed over.
+        Names of registered plots; by default the plots in the record of the estimator. Plots that do not accept
+        `fitted` are skipped.
 
     Returns
     -------
@@ -127,7 +127,7 @@ def _drawn_plot(record: hooks.PlotSpec, fitted: Fitted) -> Drawing:
 
 
 def plots_of(estimator: Any) -> tuple[str, ...]:
-    """Return the plots that the record of an estimator's class lists; none if no record is about it."""
+    """Return the plots in the record of an estimator's class, or none without a record."""
     found = hooks.record_of(estimator)
     return () if found is None else found[1].plots
 
@@ -138,14 +138,14 @@ def parsed(name: str, text: str) -> Drawing:
     Raises
     ------
     ValueError
-        If it is no SVG, or has elements, links or scripts that a figure does not need.
+        If the text is not SVG, or has elements, links or scripts that a figure does not need.
     """
     if len(text) > _MOST_BYTES or "<!DOCTYPE" in text or "<!ENTITY" in text:
         raise ValueError(f"the figure {name!r} is too long or has a document type: draw it again")
     try:
         root = ElementTree.fromstring(text)
     except ElementTree.ParseError as error:
-        raise ValueError(f"the figure {name!r} is no SVG ({error})") from error
+        raise ValueError(f"the figure {name!r} is not SVG ({error})") from error
     for element in root.iter():
         if _bare(element.tag) not in _TAGS or not str(element.tag).startswith(f"{{{_SVG}}}"):
             raise ValueError(f"the figure {name!r} has an element {_bare(element.tag)!r}, which drawings do not have")
@@ -178,7 +178,7 @@ def _settings(name: str) -> Any:
 
 
 def _tidy(svg: str, words: dict[str, str]) -> str:
-    """Return an SVG document of matplotlib without what a page does not need, in the colours of the theme."""
+    """Return an SVG document of matplotlib in the colours of the theme, without parts that a page does not need."""
     svg = re.sub(r"<metadata>.*?</metadata>|<style.*?</style>", "", svg[svg.index("<svg") :], flags=re.DOTALL)
     svg = re.sub(r"('[^']*', )+[^;\"]*sans-serif", "sans-serif", svg)
     for i, colour in enumerate(LIGHT):
@@ -200,7 +200,7 @@ def _tidy(svg: str, words: dict[str, str]) -> str:
 
 
 def _description(ax: Any) -> str:
-    """Say what is on the axes: labels, where each named or single line begins and ends, the sizes of bars."""
+    """Describe the axes: labels, the ends of each named or single line, and the sizes of bars."""
     from matplotlib.container import BarContainer
 
     parts = []

@@ -20,25 +20,25 @@ if TYPE_CHECKING:
 
 _POINTS = 1000
 _KINDS = 10
-"""More labels than this are not told apart by marks."""
+"""Maximum number of labels with different marks."""
 
 
 def plot_controls(
     rows: Sequence[Mapping[str, Any]], measure: str, ax: Axes | None = None, *, n_estimators: int = 1
 ) -> Axes:
-    """Plot one figure of estimators and of their controls as bars, from the top in the order of the rows.
+    """Plot one figure of estimators and of their controls as bars, in the order of the rows from the top.
 
     Parameters
     ----------
     rows : sequence of dict
-        ``name`` and figures, the estimators first, as in `evaluation.Evaluation.rows`. A row without the figure has the
-        words "no figure" in the place of its bar.
+        ``name`` and figures, with the estimators first, as in `evaluation.Evaluation.rows`. A row without the figure
+        shows the words "no figure" instead of a bar.
     measure : str
-        The key that is drawn.
+        The key of the figure that is drawn.
     ax : matplotlib.axes.Axes, optional
         By default those of a new pyplot figure.
     n_estimators : int
-        So many rows are not controls, and have another colour.
+        The number of rows that are not controls, which have another colour.
 
     Returns
     -------
@@ -87,14 +87,14 @@ def plot_controls(
 
 
 def plot_features(features: ArrayLike, labels: ArrayLike | None = None, ax: Axes | None = None) -> Axes:
-    """Plot the two principal components of features, a point for each member.
+    """Plot the first two principal components of features, with one point for each member.
 
     Parameters
     ----------
     features : array-like of shape (N, m)
-        Of more than 1,000 members, 1,000 are drawn, evenly spaced.
+        The features. If there are more than 1,000 members, 1,000 evenly spaced members are drawn.
     labels : array-like of shape (N,), optional
-        Up to ten labels have marks of their own.
+        The labels; up to ten labels have different marks.
     ax : matplotlib.axes.Axes, optional
         By default those of a new pyplot figure.
 
@@ -166,7 +166,7 @@ def plot_nearest(distances: ArrayLike, ax: Axes | None = None) -> Axes:
 
 
 def draw_evaluation(fitted: Fitted, evaluation: Evaluation) -> list[Drawing]:
-    """Draw what an evaluation shows beyond its figures, which a page draws from its rows.
+    """Draw the figures of an evaluation in addition to the comparison, which a page draws from the rows.
 
     Parameters
     ----------
@@ -176,13 +176,13 @@ def draw_evaluation(fitted: Fitted, evaluation: Evaluation) -> list[Drawing]:
     Returns
     -------
     list of Drawing
-        The confusion of members that were left out, features in two dimensions, distances to the nearest, as far as
-        there are any.
+        The confusion of held-out members, features in two dimensions, and distances to nearest neighbours, as far as
+        they exist.
 
     Warns
     -----
     RuntimeWarning
-        If one fails; the others are drawn.
+        If a drawing fails; the others are drawn.
     """
     drawings = []
     for name, draw in (("left-out-confusion", _confusion), ("features", _features), ("nearest", _nearest)):

@@ -26,7 +26,7 @@ _RUN = {
     "nfev": "evaluations",
     "seconds": "seconds",
 }
-"""Further columns of a table of metrics, behind the quality figures."""
+"""Further columns of a table of metrics, after the quality figures."""
 _HISTORY = {**_RUN, "nit": "iteration", "time": "seconds", "nfev": "evaluations so far"}
 _COUNTS = ("nit", "nfev", "njev", "nhev")
 _ELSEWHERE = (
@@ -81,7 +81,7 @@ def render_html(runs: Sequence[Reported] | Mapping[str, Reported]) -> str:
 
     The page of one run has its figures compared with those of its controls, clusters and labels, the plots of its
     estimator, and the convergence. The page of several runs has the figures of all runs and their controls in one
-    table, overlaid convergence, the parameters that differ, and the runs next to each other.
+    table, overlaid convergence, the parameters that differ, and then the sections of the single runs.
 
     Parameters
     ----------
@@ -123,7 +123,7 @@ def render_html(runs: Sequence[Reported] | Mapping[str, Reported]) -> str:
 
 
 def _counted(run: RunFiles) -> RunFiles:
-    """Return a run whose counts of whole numbers are whole numbers; a mini-batch counts parts."""
+    """Return a run whose integral counts are integers; mini-batches count fractions."""
     metrics = {name: int(n) if name in _COUNTS and n % 1 == 0 else n for name, n in run.metrics.items()}
     return replace(run, metrics=metrics)
 
@@ -161,7 +161,7 @@ def _view(run: RunFiles, place: int, *, alone: bool) -> dict[str, Any]:
 
 
 def _verdict(evaluation: Evaluation | None) -> str:
-    """Return the verdict as a sentence, and what the mark of the best means."""
+    """Return the verdict as a sentence, and the explanation of the mark of the best."""
     if evaluation is None:
         return ""
     said = f"{evaluation.verdict[:1].upper()}{evaluation.verdict[1:]}."
@@ -169,7 +169,7 @@ def _verdict(evaluation: Evaluation | None) -> str:
 
 
 def _reasons(evaluation: Evaluation | None) -> list[str]:
-    """Return why rows have no figure, each as a sentence."""
+    """Return the reasons for missing figures, each as a sentence."""
     rows = () if evaluation is None else evaluation.rows
     return [f"{row['name']}: {row['why']}." for row in rows if "why" in row]
 
@@ -187,7 +187,7 @@ def _details(run: RunFiles) -> dict[str, Any]:
 
 
 def _made_by(run: RunFiles) -> dict[str, Any]:
-    """Return who gives the model, initializer, updates and solver of a run, and its plugin files by their digests."""
+    """Return the plugins of model, initializer, updates and solver of a run, and its plugin files with digests."""
     files = run.run.get("plugins")
     found = [one for one in files if isinstance(one, Mapping)] if isinstance(files, list) else []
     digests = {f"file {Path(str(one.get('file'))).name}": f"SHA-256 {str(one.get('sha256'))[:16]}…" for one in found}
@@ -195,7 +195,7 @@ def _made_by(run: RunFiles) -> dict[str, Any]:
 
 
 def _parameters(run: RunFiles, auto: str = "") -> dict[str, Any]:
-    """Return the settings of a run as they were used, those that are the same once; `auto` follows those left open."""
+    """Return the used settings of a run without duplicates; `auto` marks the settings that were chosen."""
     given, used = _mapping(run.run.get("parameters")), _mapping(run.run.get("used") or run.run.get("chosen"))
     shown: dict[str, Any] = {}
     for name, value in {**given, **{one: used[one] for one in used if "." not in one}}.items():
@@ -212,7 +212,7 @@ def _mapping(value: Any) -> Mapping[str, Any]:
 
 
 def _metrics(runs: Sequence[RunFiles]) -> dict[str, Any] | None:
-    """Return the table of metrics: a row for each run, then one for each control."""
+    """Return the table of metrics: one row for each run, then one row for each control."""
     rows = _rows(runs)
     names = columns_of([{name: row[name] for name in row if name not in _RUN} for row in rows])
     names += [name for name in _RUN if any(name in row for row in rows)]
@@ -234,7 +234,7 @@ def _metrics(runs: Sequence[RunFiles]) -> dict[str, Any] | None:
 
 
 def _rows(runs: Sequence[RunFiles]) -> list[Mapping[str, Any]]:
-    """Return what runs and their controls reach: a row for each run, and one for each control that differs."""
+    """Return the results of runs and controls: one row for each run, and one for each different control."""
     rows: list[Mapping[str, Any]] = []
     controls: dict[str, dict[tuple[Any, ...], list[tuple[str, Mapping[str, Any]]]]] = {}
     for run in runs:
@@ -258,20 +258,20 @@ def _same_data(runs: Sequence[RunFiles]) -> bool:
 
 
 def _bars(runs: Sequence[RunFiles]) -> list[Drawing]:
-    """Draw the figure of runs and of their controls as bars, where they are compared by the same one."""
+    """Draw the figure of runs and of their controls as bars, if they are compared by the same figure."""
     measures = {run.evaluation.measure if run.evaluation else "" for run in runs}
     rows, measure = _rows(runs), max(measures)
     if len(measures) > 1 or not _same_data(runs) or sum(measure in row for row in rows) < 2:
         return []
     evaluation = runs[0].evaluation
     more = "more" if evaluation is None or evaluation.greater_is_better else "less"
-    caption = f"All figures are of the same data and splits; {more} is better."
+    caption = f"All figures refer to the same data and splits; {more} is better."
     paint = partial(plot_controls, rows, measure, n_estimators=len(runs))
     return [drawn("controls", caption, paint, (5.0, 1.2 + 0.45 * len(rows)))]
 
 
 def _compared(runs: Sequence[RunFiles]) -> dict[str, Any]:
-    """Return what several runs have in one place: metrics, overlaid curves, differing parameters."""
+    """Return the comparison of several runs: metrics, overlaid curves, differing parameters."""
     settings = [
         {
             "data": run.run.get("data"),
@@ -294,7 +294,7 @@ def _compared(runs: Sequence[RunFiles]) -> dict[str, Any]:
 
 
 def _curves(runs: Sequence[RunFiles]) -> list[Drawing]:
-    """Draw the curves for which there are columns: one line, or one for each run and a legend."""
+    """Draw the curves for which there are columns: one line, or one line for each run and a legend."""
     histories = [_thinned(run.history) for run in runs]
     drawings = []
     for name, needs, plot, against, caption in _CURVES:
@@ -318,7 +318,7 @@ def _clusters(run: RunFiles, *, drawn_labels: bool) -> list[Drawing]:
     caption = "The number of members of each cluster."
     drawings = [drawn("cluster-sizes", caption, lambda ax: plot_cluster_sizes(run, ax), SQUARE)]
     if drawn_labels and _labelled(run.assignments):
-        caption = "The shade is the share of the cluster that has the label."
+        caption = "The shade is the fraction of the cluster that has the label."
         drawings.append(drawn("confusion", caption, lambda ax: plot_confusion(run, ax)))
     return drawings
 
@@ -343,7 +343,7 @@ def _thinned(history: Mapping[str, Sequence[float]]) -> dict[str, np.ndarray]:
 
 
 def _table(history: Mapping[str, Sequence[float]]) -> dict[str, Any] | None:
-    """Return a few records of a history, without the columns that never change."""
+    """Return a few records of a history without constant columns."""
     rows = evenly(len(history.get("fun", ())), _ROWS)
     arrays = {name: np.asarray(column, dtype=float) for name, column in history.items()}
     names = [name for name, column in arrays.items() if len(np.unique(column[np.isfinite(column)])) > 1]
@@ -366,7 +366,7 @@ def _embedded(drawings: Sequence[Drawing], place: Any) -> list[dict[str, Any]]:
 
 
 def _fit_into(figures: list[dict[str, Any]], budget: int) -> None:
-    """Leave the largest figures out of a page that would become too large."""
+    """Remove the largest figures from a page that would become too large."""
     for figure in sorted(figures, key=lambda figure: -len(figure["svg"])):
         if sum(len(one["svg"]) for one in figures) <= budget:
             return

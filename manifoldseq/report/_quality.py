@@ -23,9 +23,9 @@ MEASURES: Mapping[str, tuple[str, str]] = {
     "explained": ("explained", "share of the variance of descriptions that clusters explain, chance subtracted"),
     "silhouette": ("silhouette", "silhouette in the estimator's own distances"),
 }
-"""Figures in the order of a table: their names there, and what they are in words."""
+"""Figures in the order of a table: their names in the table, and their descriptions."""
 CHANCE = "chance"
-"""The name of the row that says what is reached without looking at the data."""
+"""The name of the row with the level of chance."""
 
 
 @dataclass(frozen=True)
@@ -35,23 +35,23 @@ class Evaluation:
     Parameters
     ----------
     task : str
-        What was asked: ``"classes"``, ``"clusters"``, ``"neighbours"``, ``"features"``, or a plugin's own.
+        The task: ``"classes"``, ``"clusters"``, ``"neighbours"``, ``"features"``, or a task of a plugin.
     measure : str
-        The key of the rows by which they are compared.
+        The key of the compared figure in the rows.
     rows : sequence of dict
-        ``name`` and figures, finite numbers; the estimator first, then its controls. A row without the measure has
-        ``why``, a text that says why there is none.
+        ``name`` and figures, which are finite numbers; the estimator is first, followed by its controls. A row without
+        the measure has ``why``, a text with the reason.
     verdict : str
-        What this says, in a sentence.
+        The conclusion, in a sentence.
     confusion : tuple of (ndarray, ndarray), optional
-        The classes of members that were left out of a fit, and what was said of them.
+        The classes of held-out members, and their predicted classes.
     greater_is_better : bool
-        Whether more of the measure is better, as in `sklearn.metrics.make_scorer`; False for an error.
+        Whether larger values of the measure are better, as in `sklearn.metrics.make_scorer`; False for an error.
 
     Raises
     ------
     ValueError
-        If a part is missing or of another kind; the message says which.
+        If a part is missing or has another type; the message names the part.
 
     Examples
     --------
@@ -74,12 +74,12 @@ class Evaluation:
         if not isinstance(self.greater_is_better, bool | np.bool_):
             raise ValueError(f"an evaluation has greater_is_better={self.greater_is_better!r}: pass True or False")
         if isinstance(self.rows, str | Mapping) or not isinstance(self.rows, Sequence) or not self.rows:
-            raise ValueError("an evaluation has no rows: pass a list of dicts, the estimator's first")
+            raise ValueError("an evaluation has no rows: pass a list of dicts that begins with the estimator's row")
         object.__setattr__(self, "rows", tuple(_checked(row, self.measure) for row in self.rows))
 
     @property
     def best(self) -> tuple[int, ...]:
-        """The numbers of the rows with the best figure, several if they are shown as equal; none of a single figure."""
+        """The numbers of the rows with the best displayed figure; empty for a single figure."""
         figures = {i: row[self.measure] for i, row in enumerate(self.rows) if self.measure in row}
         if len(figures) < 2:
             return ()
@@ -88,11 +88,11 @@ class Evaluation:
 
     @property
     def winner(self) -> str | None:
-        """The name of the row with the best figure, the first of equal ones; None where there is nothing to compare."""
+        """The name of the first row with the best figure, or None if there is nothing to compare."""
         return self.rows[self.best[0]]["name"] if self.best else None
 
     def as_dict(self) -> dict[str, Any]:
-        """Return it for JSON, the confusion left out."""
+        """Return the evaluation for JSON, without the confusion."""
         return {
             "task": self.task,
             "measure": self.measure,
@@ -104,7 +104,7 @@ class Evaluation:
 
     @classmethod
     def from_dict(cls, document: Any) -> Self:
-        """Return what `as_dict` wrote; a ValueError says what is wrong with it."""
+        """Return the evaluation from the result of `as_dict`; raise ValueError for an invalid mapping."""
         if not isinstance(document, Mapping):
             raise ValueError("an evaluation is a mapping of task, measure, rows, winner and verdict")
         missing = [name for name in ("task", "measure", "rows", "winner", "verdict") if name not in document]
@@ -131,12 +131,12 @@ def _checked(row: Any, measure: str) -> dict[str, Any]:
         elif key != "name":
             if not isinstance(value, Real) or isinstance(value, bool) or not math.isfinite(value):
                 raise ValueError(
-                    f"row {name!r} of an evaluation has {key}={value!r}: a figure is a finite number; "
-                    "leave it out, and say why='…' in its place"
+                    f"row {name!r} of an evaluation has {key}={value!r}: a figure must be a finite number; replace it "
+                    "by why='…' with the reason"
                 )
             found[str(key)] = float(value)
     if measure not in found and "why" not in found:
-        raise ValueError(f"row {name!r} of an evaluation has neither {measure!r} nor why='…', which says why not")
+        raise ValueError(f"row {name!r} of an evaluation has neither {measure!r} nor why='…' with the reason")
     return found
 
 
@@ -146,12 +146,12 @@ def name_of(figure: str) -> str:
 
 
 def words_for(figure: str) -> str:
-    """Return what a figure is, for the axis of a picture."""
+    """Return the description of a figure, for the axis of a picture."""
     return MEASURES[figure][1] if figure in MEASURES else figure.replace("_", " ")
 
 
 def columns_of(rows: Sequence[Mapping[str, Any]]) -> list[str]:
-    """Return the figures that rows have, in the order of a table; standard errors stand in the cells of theirs."""
+    """Return the figures of rows in the order of a table; standard errors are shown in the cells of their figures."""
     others = dict.fromkeys(key for row in rows for key in row)
     kept = [key for key in others if key not in MEASURES and key not in ("name", "why", "seconds")]
     return [
@@ -167,14 +167,14 @@ def cell(row: Mapping[str, Any], figure: str) -> str:
 
 
 def shown(value: Any, figure: str) -> str:
-    """Return a figure as text, the known ones with three decimals, numbers of clusters with none."""
+    """Return a figure as text: known figures with three decimals, numbers of clusters without decimals."""
     if figure in MEASURES and value is not None:
         value = round(value, 3) + 0.0  # no -0.000
     return number(int(value) if figure == "clusters" and value is not None else value)
 
 
 def number(value: Any) -> str:
-    """Return a number with three decimals, or three digits where it is very small or large; a dash for none."""
+    """Return a number with three decimals, or with three digits if it is very small or large; a dash for None."""
     if value is None or value != value:
         return "–"
     if isinstance(value, int):

@@ -19,9 +19,9 @@ from ._quality import Evaluation
 from ._sources import Fitted
 
 _LISTED = 1000
-"""Members that a page lists by name, at most."""
+"""Maximum number of members that a page lists by name."""
 FIGURES = "figures"
-"""The folder of a run directory that holds one SVG per plot of the estimator."""
+"""The folder of a run directory with one SVG per plot of the estimator."""
 
 
 @dataclass(frozen=True)
@@ -33,7 +33,7 @@ class RunFiles:
     name : str
         The name of the directory.
     run : dict
-        ``run.json``: state, command, estimator, data, parameters, versions, ``made_by`` (who gives the model, the
+        ``run.json``: state, command, estimator, data, parameters, versions, ``made_by`` (the plugins of the model, the
         initializer, the updates and the solver), and the plugin files of the command.
     metrics : dict of str to float
         ``metrics.json``.
@@ -65,7 +65,7 @@ def read_run(directory: str | Path) -> RunFiles:
     Parameters
     ----------
     directory : str or Path
-        As ``manifoldseq fit -o`` wrote it.
+        A directory that ``manifoldseq fit -o`` has written.
 
     Returns
     -------
@@ -74,13 +74,13 @@ def read_run(directory: str | Path) -> RunFiles:
     Raises
     ------
     ValueError
-        If it is not a run directory, or a figure in it is not one that a report can have drawn.
+        If it is not a run directory, or if it contains a figure that no report can have drawn.
     """
     path = Path(directory)
     try:
         run = json.loads(read_bytes(path / "run.json"))
         if not isinstance(run, dict):
-            raise ValueError("it holds no object")
+            raise ValueError("it does not contain an object")
     except (OSError, ValueError) as error:
         raise ValueError(f"{path} is not a run directory: its run.json cannot be read ({error})") from error
     metrics = path / "metrics.json"
@@ -106,7 +106,7 @@ def _evaluation(file: Path) -> Evaluation | None:
     try:
         return Evaluation.from_dict(json.loads(read_bytes(file)))
     except ValueError as error:
-        raise ValueError(f"its evaluation.json is not one: {error}") from error
+        raise ValueError(f"its evaluation.json is not valid: {error}") from error
 
 
 def _numbers(metrics: Any) -> dict[str, float]:
@@ -116,13 +116,14 @@ def _numbers(metrics: Any) -> dict[str, float]:
 
 
 def save_drawings(directory: str | Path, drawings: Iterable[Drawing]) -> None:
-    """Write the figures of a run into its directory, in place of those that are there.
+    """Write the figures of a run into its directory, replacing earlier figures.
 
     Parameters
     ----------
     directory : str or Path
     drawings : iterable of Drawing
-        Become ``figures/01-NAME.svg``, …; each appears by rename. Without any, no folder is made.
+        The drawings, which become ``figures/01-NAME.svg``, … and are written atomically. Without drawings, no folder is
+        created.
     """
     folder = Path(directory) / FIGURES
     for old in folder.glob("*.svg"):
@@ -133,7 +134,7 @@ def save_drawings(directory: str | Path, drawings: Iterable[Drawing]) -> None:
 
 
 def as_run(source: Any, name: str | None = None) -> RunFiles:
-    """Return what a page shows of a run, under another name if one is given."""
+    """Return the content of a run for a page, with another name if one is given."""
     if isinstance(source, RunFiles):
         return source if name is None else replace(source, name=name)
     if isinstance(source, Fitted):
@@ -178,7 +179,7 @@ def _of_result(result: Result | Run, name: str) -> RunFiles:
 
 
 def _few(names: list[str]) -> list[str]:
-    """Return the names of members that a page lists: none of many."""
+    """Return the names of members that a page lists, or none if there are many."""
     return names if len(names) <= _LISTED else []
 
 

@@ -17,17 +17,17 @@ class Fitted:
     Parameters
     ----------
     estimator : estimator
-        After `fit`; nothing in it is changed.
+        The estimator after `fit`, which is not changed.
     data : SequenceData, list of array-like of shape (T_i, d), or what else its `fit` took
     labels : array-like of shape (N,), optional
         The known classes; by default those of the `SequenceData`.
     name : str
-        Of the run, for the headings of a page.
+        The name of the run, for the headings of a page.
 
     Attributes
     ----------
     X
-        What `fit` takes: the sequences of a `SequenceData`, else `data`.
+        The data of `fit`: the sequences of a `SequenceData`, or `data`.
     history : dict of str to ndarray
         The estimator's ``history_``, empty if it has none.
     clusters : ndarray or None
@@ -58,7 +58,7 @@ class Fitted:
 
     @property
     def X(self) -> Any:
-        """What `fit` takes."""
+        """The data of `fit`."""
         return self.data.sequences if isinstance(self.data, SequenceData) else self.data
 
     @property
@@ -88,7 +88,7 @@ def _clusters_of(estimator: Any, X: Any) -> NDArray[Any] | None:
 def history_of(result: Any) -> dict[str, NDArray[np.float64]]:
     """Return the columns of a history as float arrays, with ``nit`` filled in.
 
-    `result` is a history itself, or has one as ``history`` or ``history_``.
+    `result` is a history, or has a history as ``history`` or ``history_``.
     """
     found = result if isinstance(result, Mapping) else getattr(result, "history", getattr(result, "history_", None))
     if found is None:
@@ -100,7 +100,7 @@ def history_of(result: Any) -> dict[str, NDArray[np.float64]]:
 
 
 def labels_and_clusters_of(result: Any) -> tuple[NDArray[Any], NDArray[Any]]:
-    """Return label and cluster of each member, of a `Fitted`, a run directory or a pair of arrays."""
+    """Return label and cluster of each member from a `Fitted`, a run directory or a pair of arrays."""
     labels, clusters = assignment_of(result)
     if labels is None:
         raise ValueError("there are no labels to compare clusters with: pass (labels, clusters), or Fitted(labels=…)")
@@ -108,7 +108,7 @@ def labels_and_clusters_of(result: Any) -> tuple[NDArray[Any], NDArray[Any]]:
 
 
 def assignment_of(result: Any) -> tuple[NDArray[Any] | None, NDArray[Any]]:
-    """Return label (None without any) and cluster of each member, of an estimator, a `Fitted`, a run or arrays."""
+    """Return labels (or None) and clusters of the members from an estimator, a `Fitted`, a run or arrays."""
     assignments = getattr(result, "assignments", None)
     if isinstance(result, tuple) and len(result) == 2:
         labels, clusters = result
@@ -124,5 +124,7 @@ def assignment_of(result: Any) -> tuple[NDArray[Any] | None, NDArray[Any]]:
     clusters = np.asarray(clusters)
     labels = None if labels is None else np.asarray(labels)
     if labels is not None and labels.shape != clusters.shape:
-        raise ValueError(f"labels have shape {labels.shape} but clusters {clusters.shape}: pass one of each per member")
+        raise ValueError(
+            f"labels have shape {labels.shape} but clusters {clusters.shape}: pass one label and one cluster per member"
+        )
     return labels, clusters

@@ -11,19 +11,19 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 LIGHT = ("#0b62b0", "#d0580b", "#009959", "#7f1954", "#4c3400", "#7326d6")
-"""Blue, orange, green, plum, brown, violet: told apart under every common colour blindness, 3:1 on a light page."""
+"""Blue, orange, green, plum, brown, violet: distinct for all common types of colour blindness, contrast 3:1."""
 DARK = ("#5aaef0", "#f08a3c", "#b0f5d2", "#b8708f", "#f7ea5a", "#8f60ff")
 """The same six on a dark page."""
 MARKERS = ("o", "s", "^", "D", "v", "P", "X")
 DASHES: tuple[Any, ...] = ("-", (0, (5, 1.6)), (0, (1.5, 1.2)), (0, (6, 1.5, 1.5, 1.5)))
 SEQUENTIAL = "cividis"
-"""The colour map of matrices; made for colour-blind readers, and dark to light."""
+"""The colour map of matrices, from dark to light, which is suitable for colour-blind readers."""
 IMAGE_SIDE = 256
-"""A matrix is drawn from at most this many rows."""
+"""Maximum number of rows of a drawn matrix."""
 
 
 def prepared_axes(ax: "Axes | None" = None) -> "Axes":
-    """Return the axes given, or those of a new pyplot figure, in the style of reports.
+    """Return the given axes, or axes of a new pyplot figure, in the style of reports.
 
     Examples
     --------
@@ -50,7 +50,7 @@ def line_style(series: int | None, n_points: int = 1000) -> dict[str, Any]:
     series : int or None
         Colour, dash and marker of the palette, which repeats; None for a plain line in the colour of text.
     n_points : int
-        Up to 40 points are marked.
+        The number of points; up to 40 points are marked.
 
     Examples
     --------
@@ -89,14 +89,14 @@ def gridded(ax: "Axes", axis: Any = "both") -> None:
 
 
 def few_ticks(axis: Any, *, whole: bool = False) -> None:
-    """Put at most six ticks on an axis, so that their numbers keep apart; on whole numbers only, if asked for."""
+    """Put at most six ticks on an axis, so that their numbers do not overlap; optionally only on whole numbers."""
     from matplotlib.ticker import MaxNLocator
 
     axis.set_major_locator(MaxNLocator(integer=whole, nbins=6, min_n_ticks=1 if whole else 2))
 
 
 def colourbar(image: Any, ax: "Axes", label: str) -> None:
-    """Draw the colour scale of a matrix at its side."""
+    """Draw the colour scale next to a matrix."""
     from matplotlib.figure import Figure
 
     figure = ax.get_figure(root=True)
@@ -120,7 +120,7 @@ def _ink() -> Any:
 
 
 def natural(names: Iterable[Any], key: Callable[[Any], Any] = lambda name: name) -> list[Any]:
-    """Sort names, those that are numbers by value: 2 before 10."""
+    """Sort names, with numbers in the order of their values: 2 before 10."""
 
     def value(name: Any) -> tuple[int, float, str]:
         try:
@@ -132,5 +132,5 @@ def natural(names: Iterable[Any], key: Callable[[Any], Any] = lambda name: name)
 
 
 def evenly(n: int, most: int) -> np.ndarray:
-    """Return at most `most` of the rows 0 to n - 1, evenly spaced, first and last included."""
+    """Return at most `most` evenly spaced rows from 0 to n - 1, including the first and the last."""
     return np.arange(n) if n <= most else np.unique(np.linspace(0, n - 1, most).round().astype(int))

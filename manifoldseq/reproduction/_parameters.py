@@ -52,7 +52,9 @@ def figure_file(figure: Any) -> Path | None:
 
     file, known = Path(figure), sorted(FigureCanvasBase.get_supported_filetypes())
     if file.suffix[1:].lower() not in known:
-        raise ValueError(f"figure={str(figure)!r} ends in no format of figures: choose one of {', '.join(known)}")
+        raise ValueError(f"figure={str(figure)!r} has no suffix of a known format: choose one of {', '.join(known)}")
     if not file.parent.is_dir():
-        raise ValueError(f"figure={str(figure)!r} is in no folder that exists: make {str(file.parent)!r} first")
+        raise ValueError(
+            f"figure={str(figure)!r} is in a folder that does not exist: create {str(file.parent)!r} first"
+        )
     return file

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 Row = dict[str, Any]
-"""With ``model, setting, metric, unit, ours, ours_se, paper``, which ``manifoldseq reproduce`` prints."""
+"""Rows with ``model, setting, metric, unit, ours, ours_se, paper``, which ``manifoldseq reproduce`` prints."""
 Rows = list[Row]
 
 

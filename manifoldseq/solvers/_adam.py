@@ -24,8 +24,8 @@ class Adam(Stochastic):
     The mean of the gradients is a tangent vector and is transported to every new point. The mean of their squares is
     one number per factor of the manifold, the squared length of its gradient. On flat factors (as many dimensions as
     entries) it is one number per entry. On Euclidean space this is Adam itself, on a Stiefel factor the rule of
-    geoopt's ``RiemannianAdam``. The objective must have ``terms``, as the objectives of :func:`manifoldseq.finite_sum`
-    have.
+    geoopt's ``RiemannianAdam``. The objective must have ``terms``, like the objectives of
+    :func:`manifoldseq.finite_sum`.
 
     Parameters
     ----------
@@ -34,7 +34,7 @@ class Adam(Stochastic):
     beta1, beta2 : float
         The decay rates of the two means, in [0, 1).
     epsilon : float
-        Added to the root of the second mean.
+        A number that is added to the root of the second mean.
     amsgrad : bool
         Divide by the largest second mean so far.
     batch_size, clip, average_from, retraction, seed
@@ -72,7 +72,7 @@ class Adam(Stochastic):
                 raise ValueError(f"Adam({name}={beta!r}): {name} must lie in [0, 1)")
 
     def begin(self, problem: Problem[Point], x: Point) -> State:
-        """Return both means, zero."""
+        """Return both means with the value zero."""
         zero = np.zeros_like(flatten(x))
         return {"first": zero, "second": zero, "largest": zero}
 
@@ -93,7 +93,7 @@ class Adam(Stochastic):
 
 
 def _squares(manifold: Manifold, x: Any, gradient: Any) -> Any:
-    """Return the squared length of each factor's gradient on all its entries; each entry's own where it is flat."""
+    """Return the squared length of each factor's gradient for all its entries, or squared entries for flat factors."""
     if isinstance(manifold, Factored):
         parts = zip(manifold.factors, x, gradient, strict=True)
         return tuple([_squares(factor, a, g) for factor, a, g in parts])

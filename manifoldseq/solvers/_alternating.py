@@ -21,7 +21,7 @@ from ._base import Solver
 from ._iterates import Iterate, State, evaluate, step_curvature
 
 Stage = tuple[BlockUpdate, ...] | int
-"""Closed-form updates that follow each other, or the number of a factor that has none."""
+"""Consecutive closed-form updates, or the number of a factor without an update."""
 
 
 @dataclass(frozen=True)
@@ -81,7 +81,7 @@ class Alternating(Solver):
 
     def __post_init__(self) -> None:
         if isinstance(self.order, str):
-            raise TypeError(f"Alternating(order={self.order!r}): give a list of names")
+            raise TypeError(f"Alternating(order={self.order!r}): pass a list of names")
         inner = get_solver(self.inner_solver) if isinstance(self.inner_solver, str) else self.inner_solver
         if not (isinstance(inner, Solver) and inner.deterministic and inner.monotone):
             raise ValueError(
@@ -98,14 +98,14 @@ class Alternating(Solver):
         if problem.objective.value_and_gradient is None and any(isinstance(stage, int) for stage in stages):
             missing = [problem.manifold.names[k] for k in stages if isinstance(k, int)]  # type: ignore[index]
             raise ValueError(
-                f"Alternating: the factors {missing} have no update and the objective has no gradient: give "
+                f"Alternating: the factors {missing} have no update and the objective has no gradient: pass "
                 "value_and_gradient, or a BlockUpdate for each of them"
             )
         at = _look(problem, point)
         return {**at._asdict(), "stage": 0, "inner": None}, _measures(problem, at)
 
     def step(self, problem: Problem, state: State) -> tuple[State, Measures]:
-        """Apply the updates of the next stage, or take one inner step; pass over blocks that cannot do better."""
+        """Apply the updates of the next stage, or take one inner step; skip blocks without a decrease."""
         at = Iterate(*(state[name] for name in Iterate._fields))
         stages = self._stages(problem)
         number: int = state["stage"]
@@ -153,7 +153,7 @@ class Alternating(Solver):
         return stages
 
     def _inner_step(self, problem: Problem, at: Iterate, k: int, run: State | None) -> tuple[Iterate, State | None]:
-        """Return where one inner step on factor `k` leads, and the inner run unless it ended."""
+        """Return the iterate after one inner step on factor `k`, and the inner run unless it ended."""
         solver = self.inner_solver
         assert isinstance(solver, Solver)
         start = at.x[k] if run is None else run["state"]["x"]
@@ -176,7 +176,7 @@ class Alternating(Solver):
         return new, None if self._ended(run, measures) else run
 
     def _ended(self, run: State, measures: Measures) -> bool:
-        """Return whether an inner run is over, by its rule or out of itself."""
+        """Return whether an inner run has ended, by its rule or by its solver."""
         eps = float(np.finfo(dtype_of(run["state"]["x"])).eps)
         recent = tuple([Measures.of(kept) for kept in run["recent"]])
         first = Measures(math.nan, run["first"])
@@ -185,7 +185,7 @@ class Alternating(Solver):
 
 
 def _on_factor(problem: Problem, x: Any, k: int, seen: list[tuple[Tree, float, Any]]) -> Problem:
-    """Return the problem of factor `k` with the others fixed; what it evaluates is noted in `seen`, and looked up."""
+    """Return the problem of factor `k` with the others fixed; its evaluations are cached in `seen`."""
     f = problem.objective
 
     def whole(xk: Tree) -> tuple[Any, ...]:
@@ -211,7 +211,7 @@ def _on_factor(problem: Problem, x: Any, k: int, seen: list[tuple[Tree, float, A
 
 
 def _updated(problem: Problem, at: Iterate, updates: tuple[BlockUpdate, ...]) -> Iterate:
-    """Return where the updates lead, or `at` itself if they change nothing or the value rises at rounding level."""
+    """Return the iterate after the updates, or `at` if nothing changes or the value rises at the rounding level."""
     x = at.x
     names = _factor_names(problem)
     for update in updates:
@@ -226,14 +226,14 @@ def _updated(problem: Problem, at: Iterate, updates: tuple[BlockUpdate, ...]) ->
     if new.fun > at.fun + float(np.finfo(dtype_of(x)).eps) ** 0.5 * max(1.0, abs(at.fun)):
         told = " and ".join(repr(update.name) for update in updates)
         raise ValueError(
-            f"the update {told} raised the objective from {at.fun:.10g} to {new.fun:.10g}: a BlockUpdate never does; "
-            "check it with manifoldseq.testing.check_objective"
+            f"the update {told} raised the objective from {at.fun:.10g} to {new.fun:.10g}: a BlockUpdate must never "
+            "increase it; check it with manifoldseq.testing.check_objective"
         )
     return at if new.fun > at.fun + _rounding(at) else new
 
 
 def _rounding(at: Iterate) -> float:
-    """Return the rise that counts as none, else the last digits stall."""
+    """Return the increase that counts as zero, so that the last digits do not stall."""
     return 50 * float(np.finfo(dtype_of(at.x)).eps) * abs(at.fun)
 
 
@@ -242,14 +242,14 @@ def _factor_names(problem: Problem) -> tuple[str, ...]:
 
 
 def _look(problem: Problem[Point], x: Point) -> Iterate:
-    """Return the evaluation at `x`, without a gradient where the objective has none."""
+    """Return the evaluation at `x`, without a gradient if the objective has none."""
     if problem.objective.value_and_gradient is None:
         return Iterate(x, problem.objective.value(x), None, None, None, None)  # type: ignore[arg-type]
     return evaluate(problem, x)
 
 
 def _answering(problem: Problem, pair: Any) -> Problem:
-    """Return the problem whose objective already knows its answer at the point that is asked next."""
+    """Return the problem with the known evaluation at the point that is evaluated next."""
     return Problem(problem.manifold, Objective(lambda x: pair[0], lambda x: pair))
 
 

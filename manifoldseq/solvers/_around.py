@@ -22,28 +22,28 @@ from ._saddle import confirm
 
 
 def in_range(solver: Solver) -> Solver:
-    """Return the solver in a unit of the objective that it chooses, where its steps do not depend on the unit."""
+    """Return the solver with an automatic unit of the objective, if its steps do not depend on the unit."""
     if solver.constraints:
         return _InUnit(solver)
     return _InRange(solver) if solver.scale_free else solver
 
 
 def leaves_range(solver: Solver, dtype: np.dtype, grad_norm: np.ndarray) -> np.ndarray:
-    """Return which gradients make :func:`in_unit` look for a unit."""
+    """Return a mask of gradients for which :func:`in_unit` chooses a unit."""
     most = MOST[dtype]
     return ~((1 / most <= grad_norm) & (grad_norm <= most)) & isinstance(solver, _InRange)
 
 
 def in_unit(solver: Solver, problem: Problem, state: State, measures: Measures) -> tuple[State, Measures]:
-    """Return a state that began without a unit as :func:`in_range` solvers go on with it."""
+    """Return a state that began without a unit in the form of :func:`in_range` solvers."""
     return solver.in_unit(problem, state, measures, 1.0) if isinstance(solver, _InRange) else (state, measures)
 
 
 UNUSUAL = 32.0
-"""Of a problem with constraints: gradients at the start that are larger, or smaller than the inverse, get a unit."""
+"""For a problem with constraints, gradients at the start above this value or below its inverse get a unit."""
 
 MOST = {np.dtype(t): float(np.finfo(t).max) ** 0.2 for t in (np.float32, np.float64)}
-"""Products of five numbers up to this, and from its inverse, stay in the range of a dtype."""
+"""Products of five numbers between the inverse of this value and this value stay in the range of a dtype."""
 
 
 _SAME = ("needs", "constraints", "deterministic", "whole_pass", "counts", "curvature", "trusted")
@@ -52,7 +52,7 @@ _same = attrgetter(*_SAME)
 
 @dataclass(frozen=True)
 class _Around(Solver):
-    """A solver inside another, which says the same about itself; its state may name a unit of the objective."""
+    """A wrapper of a solver with the same properties; its state may contain a unit of the objective."""
 
     solver: Solver
 
@@ -89,8 +89,8 @@ class _Around(Solver):
 class _InRange(_Around):
     """Multiplies the objective by a power of two while its gradient is so large or small that squares leave the range.
 
-    The unit is 1 in all other cases. It is chosen anew, and the solver begins anew there, when the gradient has grown
-    or shrunk by as much again.
+    The unit is 1 in all other cases. If the gradient grows or shrinks by the same factor again, a new unit is chosen
+    and the solver restarts.
     """
 
     def init(self, problem: Problem[Point], point: Point) -> tuple[State, Measures]:
@@ -106,7 +106,7 @@ class _InRange(_Around):
         return self.in_unit(problem, {**new, "unit": unit}, divided(measures, unit), unit)
 
     def in_unit(self, problem: Problem, state: State, measures: Measures, unit: float) -> tuple[State, Measures]:
-        """Return the state, begun anew in another unit if the gradient leaves the range of this one."""
+        """Return the state, restarted in another unit if the gradient leaves the range of the current unit."""
         most = MOST[state["grad"].dtype]
         if 1 / most <= (measures.grad_norm or 0.0) * unit <= most or measures.status is not None:
             return state, measures
@@ -126,7 +126,7 @@ class _InRange(_Around):
 class _InUnit(_Around):
     """Multiplies the objective by a power of two where it is far from the constraints in size, for the whole run.
 
-    Penalties and tolerances of constraints refer to the objective; multipliers are given back in its own unit.
+    Penalties and tolerances of constraints refer to the objective; multipliers are returned in its own unit.
     """
 
     def init(self, problem: Problem[Point], point: Point) -> tuple[State, Measures]:
@@ -146,7 +146,7 @@ class _InUnit(_Around):
 
 
 def unit_of(size: float, most: float) -> float:
-    """Return the power of two that takes a size to about 1, so that no digit changes; 1 from 1 / `most` to `most`."""
+    """Return the power of two that scales a size to about 1, or 1 for sizes from 1 / `most` to `most`."""
     unit = 2.0 ** min(1023, -round(math.log2(size))) if 0 < size < math.inf else 1.0
     return 1.0 if 1 / most <= unit <= most else unit
 
@@ -183,7 +183,7 @@ def times(unit: float, tree: Point) -> Point:
 
 
 def divided(measures: Measures, unit: float) -> Measures:
-    """Return the measures of an objective of which these are those of a multiple; the same ones if that is 1."""
+    """Return the measures of an objective from those of its multiple; the same measures if the factor is 1."""
     if unit == 1.0:
         return measures
     names = ("fun", "grad_norm", "egrad_norm", "curvature", "curvature_ahead", "pushed_inward", "unclaimed_slope")
@@ -194,9 +194,9 @@ def divided(measures: Measures, unit: float) -> Measures:
 
 @dataclass(frozen=True)
 class WithCurvature(_Around):
-    """Adds curvature and scale to the measures of a solver that knows of none.
+    """Adds curvature and scale to the measures of a solver that does not compute them.
 
-    They come from the gradients that the solver asked for at the points of its states.
+    They are computed from the gradients that the solver evaluated at the points of its states.
     """
 
     def init(self, problem: Problem[Point], point: Point) -> tuple[State, Measures]:
@@ -240,12 +240,12 @@ class WithCurvature(_Around):
 
 
 def known(problem: Problem[Point], fun: float, egrad: Point) -> Problem:
-    """Return the problem with an objective whose value and gradient at the only point asked for are known."""
+    """Return the problem with known value and gradient of the objective at a single point."""
     return replace(problem, objective=Objective(lambda x: fun, lambda x: (fun, egrad)))
 
 
 class _Asked:
-    """The problem, with the gradients that one step asked for."""
+    """The problem, with the gradients that one step evaluated."""
 
     def __init__(self, problem: Problem) -> None:
         self._pairs: list[tuple[Any, Any]] = []
@@ -259,7 +259,7 @@ class _Asked:
         self.problem = replace(problem, objective=replace(problem.objective, value_and_gradient=value_and_gradient))
 
     def gradient(self, x: Point) -> Point | None:
-        """Return the gradient at `x` if it was asked for."""
+        """Return the gradient at `x` if it was evaluated."""
         for y, egrad in reversed(self._pairs):
             if y is x or all(map(np.array_equal, leaves(y), leaves(x))):
                 return egrad

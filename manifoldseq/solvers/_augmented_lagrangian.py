@@ -29,20 +29,20 @@ from ._iterates import Iterate, State, evaluate
 from ._saddle import leave_saddle
 
 LARGEST = 1e12
-"""The penalty grows no further: beyond, nothing is left of the objective."""
+"""Maximum penalty, because beyond it the objective is lost in rounding."""
 
 STATIONARY = 1e-5
-"""Share of its terms that the gradient of the violation may have where it counts as stationary."""
+"""Size of the gradient of the violation, relative to its terms, up to which the violation counts as stationary."""
 
 AWAY = 1e4
-"""An inner run that violates the constraints by more, in their units, and goes on so, has no minimum to find."""
+"""Violation, in units of the constraints, above which an inner run that continues has no minimum."""
 
 NEARLY = 1e-3
-"""A start that violates the constraints by less takes multipliers from its gradients."""
+"""Violation of a start below which its gradients determine the initial multipliers."""
 
 
 MOST_ROWS = 200
-"""The gradients of so many entries of the constraints may be computed one by one; each costs one pull-back."""
+"""Maximum number of entries of the constraints whose gradients are computed one by one, with one pull-back each."""
 
 
 @dataclass(frozen=True)
@@ -71,16 +71,16 @@ class AugmentedLagrangian(Solver):
     Notes
     -----
     ``grad_norm`` is the norm of the Riemannian gradient of the Lagrangian at the multipliers of the result;
-    ``feasibility`` is the largest violation, of \\|hᵢ\\| and max(0, gⱼ); ``complementarity`` is the largest
-    min(−gⱼ, μⱼ) of the inequalities that hold. Stopping rules ask for both to be small. Inside the solver, and in
+    ``feasibility`` is the largest violation, of \\|hᵢ\\| and max(0, gⱼ); ``complementarity`` is the largest min(−gⱼ,
+    μⱼ) of the inequalities that hold. Stopping rules require that both are small. Inside the solver, and in
     ``complementarity``, constraints and objective whose gradients at the start are far from 1 are multiplied by powers
-    of two; values, violations and multipliers of results are not. A start that is nearly feasible takes least-squares
+    of two; values, violations and multipliers of results are not. A nearly feasible start gets least-squares
     multipliers, so that a solution is recognized at once. `fun` is the objective itself; evaluations of the constraints
     are not counted.
 
-    An inner run along which the objective falls without a bound, faster than the penalty grows, is repeated with a
-    larger ρ. A run ends as INFEASIBLE where the violation is positive and stationary and no earlier iterate met the
-    constraints; if one did, the run goes on from the last of them with a larger ρ.
+    If the objective decreases without bound in an inner run, faster than the penalty grows, the inner run is repeated
+    with a larger ρ. A run ends as INFEASIBLE if the violation is positive and stationary and no earlier iterate
+    satisfied the constraints. Otherwise the run continues from the last feasible iterate with a larger ρ.
 
     References
     ----------
@@ -137,7 +137,7 @@ class AugmentedLagrangian(Solver):
             if not getattr(penalized.objective, need, None):
                 raise ValueError(
                     f"the inner solver {type(self._inner).__name__} needs {need}, which an augmented Lagrangian of "
-                    "this problem lacks: choose another inner_solver"
+                    "this problem does not have: choose another inner_solver"
                 )
         at = penalized.begin(point)
         violation = penalized.violation(at.c)
@@ -190,12 +190,12 @@ class AugmentedLagrangian(Solver):
         return state, measures
 
     def _begin(self, penalized: Penalized, state: State) -> tuple[State, State, bool]:
-        """Return the first state of the next inner run, what is known about it, and whether the violation is caught.
+        """Return the first state of the next inner run, its record, and whether the violation is stationary.
 
         With new multipliers λ + ρ h and max(0, μ + ρ g), and a larger ρ unless the violation halved. An inner run that
-        went away from the constraints without an end, because ρ bounds the objective too little, is taken back: the
-        next one starts where it did, with a larger ρ. After one that was caught where the violation is stationary the
-        next one starts elsewhere, if it can.
+        diverged from the constraints, because ρ was too small, is discarded: the next inner run has the same start and
+        a larger ρ. After an inner run that ended at a stationary violation, the next inner run starts at another point
+        if possible.
         """
         x, c, weights, last = state["x"], state["c"], state["weights"], state["distance"]
         violation = float(penalized.violation(c).max())
@@ -223,10 +223,10 @@ class AugmentedLagrangian(Solver):
         return inner, run, caught
 
     def _elsewhere(self, penalized: Penalized, state: State, caught: bool) -> Point | None:
-        """Return where to go on from a point of no decrease that violates the constraints.
+        """Return the next start after a point without decrease that violates the constraints.
 
-        From the last feasible point; without one, from a stationary point of the violation along negative curvature of
-        it, since a saddle or a maximum of the violation does not show that the constraints cannot be met.
+        The next start is the last feasible point. Without a feasible point, it lies along negative curvature of the
+        violation, because a saddle or a maximum of the violation does not show that the constraints are infeasible.
         """
         if penalized.penalty >= LARGEST or state["feasible"] is not None or not caught:
             return state["feasible"] if penalized.penalty < LARGEST else None
@@ -238,7 +238,7 @@ class AugmentedLagrangian(Solver):
         return lower["x"] if measures.status is None else None
 
     def _rounding(self, penalized: Penalized, inner: State, measures: Measures) -> bool:
-        """Return whether the decrease still ahead is rounding of the terms that add up to the augmented Lagrangian."""
+        """Return whether the predicted decrease is at the rounding level of the terms of the augmented Lagrangian."""
         ahead = self._inner.confirm(penalized.problem, inner, (measures,), Look()).curvature_ahead
         if measures.grad_norm is None or ahead is None or not ahead > 0:
             return False
@@ -253,7 +253,7 @@ class AugmentedLagrangian(Solver):
         return self.inner_solver
 
     def _outcome(self, penalized: Penalized, inner: State, measures: Measures, run: State) -> tuple[State, Measures]:
-        """Return the state after an inner step, and what it means for the problem with constraints."""
+        """Return the state after an inner step, and the measures for the problem with constraints."""
         at = penalized.parts(inner["x"])
         weights = penalized.weights(at.c)
         if inner.get("egrad") is not None:  # the inner rule is asked here, and not again before the inner run ends
@@ -299,18 +299,18 @@ class AugmentedLagrangian(Solver):
 
 
 _RUN = ("count", "first", "recent", "from", "at", "distance", "feasible")
-"""Of a state, what is known about the inner run that it is in."""
+"""The keys of a state that describe the current inner run."""
 
 
 def _begun(x: Any, at: _Parts, penalized: Penalized, first: Measures) -> State:
-    """Return what is known about an inner run that begins at `x`."""
+    """Return the record of an inner run that begins at `x`."""
     violation = float(penalized.violation(at.c).max(initial=0.0))
     return {"count": 0, "first": first.kept(), "recent": (), "from": x, "at": violation}
 
 
 @dataclass(frozen=True, eq=False)
 class _Parts:
-    """The objective and the constraints at one point; of the gradients, the Euclidean ones.
+    """The objective and the constraints at one point, with Euclidean gradients.
 
     The entries `c` of all constraints are multiplied by their units, the pull-backs of the blocks are not. `cuts` and
     `shapes` are those of the blocks; the first `n` entries are equalities.
@@ -335,7 +335,7 @@ class _Parts:
 
 
 class Penalized:
-    """The augmented Lagrangian of a problem; it remembers the points of one step, whose parts are asked for again."""
+    """The augmented Lagrangian of a problem, with a cache of the points of one step."""
 
     def __init__(
         self, problem: Problem, multipliers: np.ndarray | None, penalty: float, units: np.ndarray | None
@@ -354,7 +354,7 @@ class Penalized:
 
     @cached_property
     def objective(self) -> Objective:
-        """The augmented Lagrangian, with Hessian products where all parts have them."""
+        """The augmented Lagrangian, with Hessian products if all parts have them."""
         return Objective(
             lambda x: self.value_and_gradient(x)[0],
             self.value_and_gradient,
@@ -394,7 +394,7 @@ class Penalized:
         return self._units
 
     def begin(self, x: Point) -> _Parts:
-        """Return the parts at the start, which tells the number of entries and their units; multipliers are zero."""
+        """Return the parts at the start, which determine the entries and their units; multipliers are zero."""
         plain = self._evaluated(x)
         self._multipliers, self._units = np.zeros(plain.c.size), _units(plain, self.all)
         self._seen = [with_parts(plain, c=self._units * plain.c, units=self._units)]
@@ -419,7 +419,7 @@ class Penalized:
         units = np.ones(values.size) if self._units is None else self._units
         if units.size != values.size:
             raise ValueError(
-                f"the constraints of the problem returned {values.size} entries, and {units.size} at the start: their "
+                f"the constraints of the problem returned {values.size} entries, but {units.size} at the start: their "
                 "number must not depend on the point"
             )
         return _Parts(
@@ -450,7 +450,7 @@ class Penalized:
         return with_parts(self.original, objective=objective, equalities=(), inequalities=())
 
     def weights(self, c: np.ndarray) -> np.ndarray:
-        """Return the multipliers at which the gradient of the Lagrangian is that of the augmented one."""
+        """Return the multipliers for which Lagrangian and augmented Lagrangian have the same gradient."""
         weights = self.multipliers + self.penalty * c
         weights[self.n :] = np.maximum(weights[self.n :], 0.0)
         return weights
@@ -464,7 +464,7 @@ class Penalized:
         return np.concatenate([c[: self.n], np.maximum(c[self.n :], 0.0)])
 
     def largest(self, c: np.ndarray) -> float:
-        """Return the largest violation, of the constraints as the user wrote them."""
+        """Return the largest violation of the constraints in the user's units."""
         return float((self.violation(c) / self.units).max(initial=0.0))
 
     def complementarity(self, c: np.ndarray, multipliers: np.ndarray) -> np.ndarray:
@@ -489,7 +489,7 @@ class Penalized:
         return 0.5 * float(violated @ violated), at.add(zero, violated * self.units)
 
     def caught(self, x: Point) -> bool:
-        """Return whether ½‖h‖² + ½‖max(0, g)‖² is stationary: no way leads to smaller violations near here.
+        """Return whether ½‖h‖² + ½‖max(0, g)‖² is stationary, so that no nearby point has a smaller violation.
 
         Its gradient is small compared with the gradients of the violated constraints, or predicts a negligible decrease
         over a step as long as the norm of the point.
@@ -543,7 +543,7 @@ class Penalized:
     def jacobian(self, x: Tree, basis: np.ndarray) -> np.ndarray:
         """Return the derivatives of all entries, in their units, along the columns of a basis of the tangent space.
 
-        By one pull-back for each entry, or one `jacobian_product` for each column where that is less.
+        The method uses one pull-back for each entry, or one `jacobian_product` for each column if this is less work.
         """
         at, rows = self.parts(x), np.zeros((self.units.size, basis.shape[1]))
         for cut, shape, pull, each in zip(at.cuts, at.shapes, at.pulls, self.all, strict=True):
@@ -564,7 +564,7 @@ class Penalized:
 
 
 def _units(at: _Parts, constraints: list[Constraint]) -> np.ndarray:
-    """Return the power of two that each entry is multiplied by: 1 unless its gradient at the start is far from 1.
+    """Return the power of two that multiplies each entry: 1 unless its gradient at the start is far from 1.
 
     One penalty serves all constraints, so that their sizes should not differ much (Birgin and Martínez 2014). Blocks of
     many entries whose Jacobian is not known as a matrix have one unit, from the root mean square of their gradients.
@@ -589,7 +589,8 @@ def _units(at: _Parts, constraints: list[Constraint]) -> np.ndarray:
 def _least_squares(penalized: Penalized, x: Any) -> np.ndarray:
     """Return the multipliers that make the gradient of the Lagrangian smallest; zero for inactive inequalities.
 
-    They are all zero where so many entries are active that their gradients would cost more than the first inner run.
+    All multipliers are zero if so many entries are active that their gradients would cost more than the first inner
+    run.
     """
     problem, at = penalized.original, penalized.parts(x)
     # min over λ, μ ≥ 0 of ‖grad f + Σ λₖ grad cₖ‖: bounded least squares with one column per active constraint

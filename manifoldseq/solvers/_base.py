@@ -33,7 +33,7 @@ class Solver(ABC):
     whole_pass : bool
         For a solver that is not deterministic: whether a step processes all rows once, and its value is their mean.
     counts : bool
-        Whether its measures hold the evaluations, since it evaluates other functions than those of the objective.
+        Whether its measures contain the evaluations, because it evaluates other functions than those of the objective.
     curvature : bool
         Whether its measures contain curvature and scale. For a deterministic solver without them, ``minimize`` computes
         them from the evaluated gradients.
@@ -41,8 +41,8 @@ class Solver(ABC):
         Whether ``minimize`` may pass it ``manifold.frame`` for a manifold that has a frame. Such a solver must compute
         products with the Hessian by :func:`hessian_product`, because those of the objective take ambient vectors.
     trusted : bool
-        Whether its states hold only plain numbers and arrays that are never written to. The loop does not check them
-        then.
+        Whether its states contain only plain numbers and arrays that are never written to. The loop does not validate
+        such states.
     """
 
     needs: ClassVar[tuple[str, ...]] = ("value_and_gradient",)
@@ -60,7 +60,7 @@ class Solver(ABC):
 
     @property
     def scale_free(self) -> bool:
-        """Whether the steps are the same for any multiple of the objective, so that a run may choose its unit."""
+        """Whether the steps are the same for any multiple of the objective, so that a run can choose its unit."""
         return False
 
     def seeded(self, seed: int) -> Solver:
@@ -78,7 +78,7 @@ class Solver(ABC):
     def confirm(self, problem: Problem, state: State, recent: tuple[Measures, ...], look: Look) -> Measures:
         """Return the measures of `state`, the last of `recent`, with the curvature along the remaining gradient.
 
-        If the manifold has a boundary, they contain `pushed_inward` too. The method is called before a run ends with
+        If the manifold has a boundary, they also contain `pushed_inward`. The method is called before a run ends with
         success, and its evaluations are counted. The default is for states that hold an :class:`Iterate` with a
         gradient.
         """

@@ -17,7 +17,7 @@ class MiniBatches:
     Parameters
     ----------
     size : int
-        Data per batch.
+        Number of data per batch.
 
     Examples
     --------
@@ -49,12 +49,12 @@ class MiniBatches:
         Parameters
         ----------
         seed : int, optional
-            0 by default.
+            The seed, 0 by default.
 
         Returns
         -------
         dict
-            With the keys ``"rng"``, ``"order"`` and ``"next"``.
+            A dict with the keys ``"rng"``, ``"order"`` and ``"next"``.
         """
         return {"rng": np.random.default_rng(seed or 0).bit_generator.state, "order": np.arange(0), "next": 0}
 
@@ -71,9 +71,9 @@ class MiniBatches:
         Returns
         -------
         rows : ndarray of int
-            Sorted.
+            The sorted indices of the batch.
         state : dict
-            After the draw.
+            The state after the draw.
         """
         bits, order, first = state["rng"], state["order"], state["next"]
         if first >= len(order):

@@ -27,11 +27,11 @@ class BB(LineSearch, BarzilaiBorwein):
     step_size : {"adaptive", "alternating", "long", "short"}
         Which of the two Barzilai-Borwein quotients is used.
     retraction : str, optional
-        A kind that the manifold knows; its default otherwise.
+        A retraction of the manifold; by default the manifold's default retraction.
     nonmonotone : float
         Weight of earlier values in the mean, from 0 (monotone) to below 1.
     max_trials : int
-        Trial steps per line search.
+        Maximum number of trial steps per line search.
 
     References
     ----------

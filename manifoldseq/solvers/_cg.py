@@ -25,12 +25,12 @@ class CG(Searching, Conjugate):
     restart : float
         Powell's rule: restart if ``|⟨P g⁺, g⟩| ≥ restart·⟨P g⁺, g⁺⟩``; infinity disables it.
     retraction : str, optional
-        A kind that the manifold knows; its default otherwise.
+        A retraction of the manifold; by default the manifold's default retraction.
     line_search : {"wolfe", "armijo"}
-        The strong Wolfe conditions with curvature constant 0.1, or sufficient decrease alone. Both follow the
-        projected arc where the manifold is bounded.
+        The strong Wolfe conditions with curvature constant 0.1, or sufficient decrease alone. Both follow the projected
+        arc if the manifold has bounds.
     max_trials : int
-        Trial steps per line search.
+        Maximum number of trial steps per line search.
     precondition : callable, optional
         See :class:`LBFGS`.
 

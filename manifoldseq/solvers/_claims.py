@@ -13,22 +13,22 @@ from ..linalg import Decision, Scalar, freeze
 from ._iterates import Iterate, inner_product, random_direction, retracted
 
 NOISE = 200
-"""Differences of values by so many units of rounding are none."""
+"""Differences of values up to this many units of rounding count as zero."""
 
 SOLVED = 10
-"""Decreases and steps of so many times the tolerances of the default rule are none."""
+"""Decreases and steps up to this multiple of the tolerances of the default rule count as zero."""
 
 
 def probing() -> np.random.Generator:
-    """Return the generator of directions that are tested: its stream is not that of points drawn from a seed."""
+    """Return the generator of test directions, whose stream differs from that of points drawn from a seed."""
     return np.random.default_rng(np.random.SeedSequence(0, spawn_key=(0x6D73, 1)))
 
 
 def unclaimed_slope(problem: Problem, at: Iterate, level: Scalar) -> Scalar:
-    """Return the slope along a random tangent vector of length one beyond what the gradient claims.
+    """Return the slope along a random tangent vector of length one minus the slope from the gradient.
 
-    It is zero unless the objective contradicts the gradient; that takes two values where it does not. Decreases are
-    compared with the size `level` of the objective, which is not that of an augmented Lagrangian.
+    The result is zero unless the objective contradicts the gradient; without a contradiction the test needs two values.
+    Decreases are compared with the size `level` of the objective, which differs from that of an augmented Lagrangian.
     """
     manifold, axis, dot = problem.manifold, problem.axis, inner_product(problem, at.x)
     if not manifold.dim:
@@ -58,14 +58,14 @@ def unclaimed_slope(problem: Problem, at: Iterate, level: Scalar) -> Scalar:
 
 
 def first_reach(scale: Any, eps: float) -> Any:
-    """Return how far away a function is compared with its slope first: truncation and rounding are of one size."""
+    """Return the first distance for the comparison of a function with its slope (truncation and rounding balance)."""
     return eps**0.3 * np.where(scale > 0, scale, 1.0)
 
 
 def compared(up: Any, down: Any, fun: Any, claimed: Any, eps: float) -> tuple[Any, Any]:
-    """Return whether two values differ by other than the claimed change, and whether they differ from the middle one.
+    """Return whether two values contradict the claimed change, and whether they differ from the middle value.
 
-    Of numbers, or arrays of them, beyond rounding.
+    The arguments are numbers or arrays; differences count beyond rounding.
     """
     rounding = NOISE * eps * np.maximum(np.abs(fun), np.maximum(np.abs(up), np.abs(down)))
     moved = np.maximum(np.abs(up - fun), np.abs(down - fun))
@@ -88,24 +88,24 @@ def slope_beyond(
     Parameters
     ----------
     axis : arithmetic
-        Of one function of one number, or of many.
+        The arithmetic for one function of one number, or for many functions.
     along : callable
-        The function, and where its value is needed; infinite or NaN where it has no value.
+        The function; its value is infinite or NaN outside its domain.
     asked : bool
-        Where the slope is asked for.
+        Mask of the functions whose slope is needed.
     fun, slope : float
-        Its value at zero, and its slope there as the gradient claims it.
+        The value at zero, and the slope at zero according to the gradient.
     grad_norm, scale, level : float
-        Length of the whole gradient, and what steps and decreases are compared with.
+        Length of the whole gradient, and the references for steps and decreases.
     eps : float
         Relative rounding error of values.
 
     Notes
     -----
-    The odd part of the function does not depend on its curvature. Where it differs from the claim by more than
-    rounding, three reasons other than a wrong gradient are excluded: third derivatives, kinks and noise, for which the
-    difference quotients of three steps disagree; errors that are small compared with the gradient; and errors that do
-    not matter, because along them the function falls by no more, or within a shorter step, than a success leaves.
+    The odd part of the function does not depend on its curvature. If it differs from the claim by more than rounding,
+    three reasons other than a wrong gradient are excluded: third derivatives, kinks and noise, for which the difference
+    quotients of three steps disagree; errors that are small compared with the gradient; and irrelevant errors, along
+    which the function decreases by no more, or within a shorter step, than the tolerances of a success.
     """
     no, finite, where, none = axis.no, axis.finite, axis.where, asked & axis.no(asked)
     h, differing = axis.number(first_reach(scale, eps)), none

@@ -18,9 +18,9 @@ from ._iterates import State
 from ._search import backtrack
 
 _DELAY, _LONGEST_WAIT = 3, 32
-"""Iterations of EM before L-BFGS takes over, and the most after it failed; they double from one with every failure."""
+"""Iterations of EM before L-BFGS, and their maximum after failures of L-BFGS, which double them from one."""
 _ROUNDING = 1e-6
-"""A relative rise of the objective by an update that is no error of rounding."""
+"""Relative increase of the objective by an update that exceeds rounding."""
 
 
 @dataclass(frozen=True)
@@ -132,7 +132,7 @@ class EM(Solver):
 
 
 def _repaired(f: Any, additive: Any, sums: Any, state: State) -> tuple[Any, float] | None:
-    """Return the point in which a part that has collapsed begins again, if that does not raise the value."""
+    """Return the point with a restarted collapsed component, if this does not raise the value."""
     if additive.repair is None:
         return None
     if not len(state["tried"]):
@@ -161,9 +161,9 @@ def _moved(f: Any, x: Any, new: Any) -> tuple[Any, float]:
 
 
 def in_structure_of(x: Any, new: Any, what: str = "a part of the model") -> Any:
-    """Return a point with the dtypes of another one, read-only; what fits is not copied.
+    """Return a read-only point with the dtypes of another point; arrays with the right dtype are not copied.
 
-    `what` says in the error message what has made a point with other shapes.
+    `what` names the source of a point with other shapes in the error message.
     """
     if not isinstance(x, tuple):
         leaf = np.asarray(new, dtype=x.dtype)
@@ -180,6 +180,6 @@ def check_updates(additive: Any, solver: str) -> None:
     """Raise an error if an objective has no block updates."""
     if not (additive.damped or additive.plain):
         raise ValueError(
-            f"the solver {solver!r} needs an update, and the model has none: a model with another cost does not "
+            f"the solver {solver!r} needs an update, but the model has none: a model with another cost does not "
             "inherit the updates of its base, so register an update, or use solver='lbfgs'"
         )

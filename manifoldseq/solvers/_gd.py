@@ -23,12 +23,12 @@ class GD(Searching, Steepest):
         The factor of the negative gradient in every iteration. By default a line search chooses it, starting from twice
         the last.
     retraction : str, optional
-        A kind that the manifold knows; its default otherwise.
+        A retraction of the manifold; by default the manifold's default retraction.
     line_search : {"armijo", "wolfe"}
-        Sufficient decrease alone, or the strong Wolfe conditions with curvature constant 0.9. Both follow the
-        projected arc where the manifold is bounded.
+        Sufficient decrease alone, or the strong Wolfe conditions with curvature constant 0.9. Both follow the projected
+        arc if the manifold has bounds.
     max_trials : int
-        Trial steps per line search.
+        Maximum number of trial steps per line search.
     precondition : callable, optional
         See :class:`LBFGS`; `step_size` is then a factor of the preconditioned gradient.
 

@@ -90,7 +90,7 @@ def hessian_product(
 
 
 def gradient_across(manifold: Manifold, x: Any, egrad: Any) -> Any:
-    """Return the gradient with the components that it drops at bounds: a difference needs them at both points."""
+    """Return the gradient with the components that are dropped at bounds; differences need them at both points."""
     if not manifold.bounded:
         return manifold.gradient(x, egrad)
     if isinstance(manifold, Factored):

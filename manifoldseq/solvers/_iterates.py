@@ -48,7 +48,7 @@ class Iterate(NamedTuple, Generic[Point]):
     grad : ndarray of shape (n,)
         Riemannian gradient, flat (see :func:`flatten`), in the dtype of the point.
     grad_norm : float
-        Its length in the metric; NaN if the metric overflows.
+        Length of the Riemannian gradient in the metric; NaN if the metric overflows.
     egrad_norm : float
         Norm of the Euclidean gradient, in units of the metric if these are small. Rounding errors of the gradient are
         about ``eps * egrad_norm``.
@@ -125,7 +125,7 @@ class Iterate(NamedTuple, Generic[Point]):
         )
 
     def at_boundary(self, manifold: Manifold, measures: Measures) -> Measures:
-        """Return the measures with `pushed_inward`, which is asked for before a run ends and not in every iteration.
+        """Return the measures with `pushed_inward`, which is computed only before a run ends.
 
         Parameters
         ----------
@@ -189,7 +189,7 @@ def evaluate(problem: Problem[Point], x: Point) -> Iterate[Point]:
 
 
 def _in_units(axis: One | Rows, manifold: Manifold[Point], x: Point, egrad: Point) -> Scalar:
-    """Return the norm of the Euclidean gradient, of open factors in units of the metric where those are small."""
+    """Return the norm of the Euclidean gradient, in units of the metric for open factors with small units."""
     if isinstance(manifold, Factored):
         parts = [_in_units(axis, f, a, g) for f, a, g in zip(manifold.factors, x, egrad, strict=True)]
         return math.hypot(*parts) if axis is ONE else sum(part**2 for part in parts) ** 0.5
@@ -197,10 +197,10 @@ def _in_units(axis: One | Rows, manifold: Manifold[Point], x: Point, egrad: Poin
 
 
 def _rounded(axis: One | Rows, grad: np.ndarray, grad_norm: Scalar, egrad: Point) -> Scalar:
-    """Return the norm of the Euclidean gradient whose rounding is in the Riemannian one.
+    """Return the norm of the part of the Euclidean gradient whose rounding affects the Riemannian gradient.
 
-    Where the two differ much: of the entries that are not zero by themselves (of bounds, or of a frozen factor), in the
-    factor where the share that is left is largest; the others say nothing about its rounding.
+    If the two norms differ much, the norm is that of the factor with the largest remaining fraction, without entries
+    that are structurally zero (at bounds, or of a frozen factor); other factors do not determine the rounding.
     """
     whole = axis.norm(egrad)
     small = grad_norm <= 1000 * EPS[grad.dtype] * whole  # nobody asks elsewhere: `stationary` is a tenth of it
@@ -228,14 +228,14 @@ def try_point(problem: Problem[Point], at: Iterate, x: Point) -> Iterate:
 
 
 def secant(product: Scalar, square: Scalar) -> Scalar | None:
-    """Return the curvature ⟨s, y⟩/⟨s, s⟩ of a step, None (of rows NaN) where the step was nothing."""
+    """Return the curvature ⟨s, y⟩/⟨s, s⟩ of a step; None (NaN for rows) for a step of zero."""
     if type(square) is np.ndarray:
         return ROWS.ratio(product, square, math.nan)
     return product / square if square > 0 else None
 
 
 def step_curvature(problem: Problem[Point], x: Point, grad: np.ndarray, new: Iterate) -> float | None:
-    """Return the curvature along a step from `x`, where the Riemannian gradient was `grad` (flat), by any way."""
+    """Return the curvature along any step from `x`, where the Riemannian gradient was `grad` (flat)."""
     manifold = problem.manifold
     tree = unflattener_of(manifold.shape)
     with np.errstate(all="ignore"):
@@ -274,7 +274,7 @@ def inner_product(problem: Problem[Point], x: Point) -> Dot:
 
 
 def random_direction(problem: Problem[Point], at: Iterate, rng: np.random.Generator) -> np.ndarray:
-    """Return a random flat tangent vector, zero in the coordinates that active bounds hold."""
+    """Return a random flat tangent vector, which is zero in coordinates with active bounds."""
     manifold, axis = problem.manifold, problem.axis
     v = axis.flatten(manifold.random_tangent(at.x, rng))
     free = manifold.free(at.x, at.egrad) if manifold.bounded else None
@@ -282,7 +282,7 @@ def random_direction(problem: Problem[Point], at: Iterate, rng: np.random.Genera
 
 
 def retracted(problem: Problem[Point], x: Point, u: Point, kind: Retraction) -> Point:
-    """Return the point reached from `x` along `u`: without a warning one that is not finite where `u` leads too far."""
+    """Return the retraction of `u` at `x`, which may be non-finite (without a warning) for long vectors."""
     manifold = problem.manifold
     if not manifold.open and not callable(kind):
         return manifold.retract(x, u, kind)

@@ -24,12 +24,12 @@ class LBFGS(Searching, QuasiNewton):
     memory : int
         Number of stored pairs.
     retraction : str, optional
-        A kind that the manifold knows; its default otherwise.
+        A retraction of the manifold; by default the manifold's default retraction.
     line_search : {"armijo", "wolfe"}
-        Sufficient decrease alone, or the strong Wolfe conditions with curvature constant 0.9. Both follow the
-        projected arc where the manifold is bounded.
+        Sufficient decrease alone, or the strong Wolfe conditions with curvature constant 0.9. Both follow the projected
+        arc if the manifold has bounds.
     max_trials : int
-        Trial steps per line search.
+        Maximum number of trial steps per line search.
     precondition : callable, optional
         ``precondition(problem, x, g) -> tangent vector``: an approximation of the inverse Hessian at x times g (the
         Riemannian gradient, or a change of it), in the structure of the point; linear in g, symmetric and positive

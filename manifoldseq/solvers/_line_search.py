@@ -99,7 +99,7 @@ class LineSearch(Solver):
         return new.state(**memory), measures
 
     def _searched(self, problem: Problem, at: Iterate, kept: State) -> tuple[Found, Direction]:
-        """Return what is found along the direction, or along a simpler one, and along which."""
+        """Return the result of the search along the direction or a simpler direction, and this direction."""
         axis, went = problem.axis, self.descent.query(problem, at, kept)
         descends = (went.plain & (at.grad_norm > 0)) | (went.slope < -1e-10 * at.grad_norm * went.size)
         if descends is True or axis.all(descends):
@@ -119,7 +119,7 @@ class LineSearch(Solver):
         return found, went
 
     def _along(self, problem: Problem, at: Iterate, went: Direction, kept: State) -> Found:
-        """Return what the search finds; where no step is known, that to the minimizer of the model is tried first."""
+        """Return the result of the search; without a known step, the quadratic model gives the first step."""
         first, axis = went.first, problem.axis
         unknown = first != first
         if unknown is not False and axis.any(unknown):
@@ -132,7 +132,7 @@ class LineSearch(Solver):
 
 @dataclass(frozen=True)
 class Searching(LineSearch):
-    """A descent whose line search is chosen by name: a subclass is a descent too, the class after this one."""
+    """Mixin for a descent whose line search is chosen by name; the next base class is the descent."""
 
     line_search: str = "armijo"
     max_trials: int = 30

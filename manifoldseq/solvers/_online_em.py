@@ -16,7 +16,7 @@ from ._em import check_updates, in_structure_of
 from ._iterates import State
 
 FORGETTING = 0.6
-"""Batch t counts with ``(t + 1) ** -FORGETTING`` of all that was seen until then; within (0.5, 1] EM converges."""
+"""Exponent of the weight ``(t + 1) ** -FORGETTING`` of batch t in the running means; EM converges for (0.5, 1]."""
 
 
 @dataclass(frozen=True)
@@ -29,7 +29,7 @@ class OnlineEM(Solver):
     Parameters
     ----------
     batch_size : int
-        Rows of a mini-batch.
+        Number of rows of a mini-batch.
     forgetting : float
         The exponent, in (0.5, 1]: batch t has the weight ``(t + 1) ** -forgetting`` in the running means.
     seed : int, optional
@@ -97,7 +97,7 @@ def learned(additive: Any, x: Any, running: Any, sums: Any, share: float) -> tup
     additive : Additive
     x : point
     running : Sums or None
-        Running means at `x`; None before the first batch.
+        The running means at `x`, or None before the first batch.
     sums : Sums
         The sums of the batch, at `x`.
     share : float

@@ -25,9 +25,9 @@ from ._search import sufficient
 class PGD(Solver):
     """Projected gradient descent with Cayley and bound-normalized updates.
 
-    Algorithm 1 of "Efficient Optimization for Linear Dynamical Systems" (2017): all gradients are taken at one point,
-    then each factor moves along its ``descent_curve``: the Cayley curve (16), (17) for orthonormal columns, the bound
-    normalization (18) for bounds.
+    This is Algorithm 1 of "Efficient Optimization for Linear Dynamical Systems" (2017). All gradients are computed at
+    one point, and then each factor moves along its ``descent_curve``: the Cayley curve (16), (17) for orthonormal
+    columns, and the bound normalization (18) for bounds.
 
     Parameters
     ----------
@@ -36,7 +36,7 @@ class PGD(Solver):
         is the step to the minimizer of the quadratic model along the negative gradient at the start, see
         :func:`first_step`, which adapts to the scale of the objective.
     halve_every : int, optional
-        Halve the rate every so many iterations; constant otherwise.
+        Number of iterations after which the rate is halved; by default the rate is constant.
     backtracking : bool
         Halve the step of an iteration until the objective decreases sufficiently (Armijo along the projected arc), and
         double it again in later iterations, at most to the given rate; without a given rate there is no limit. Without
@@ -67,7 +67,7 @@ class PGD(Solver):
     def __post_init__(self) -> None:
         rates = np.atleast_1d(1.0 if self.step_size is None else self.step_size)
         if rates.ndim != 1 or rates.dtype.kind not in "fiu" or not np.all(np.isfinite(rates) & (rates > 0)):
-            raise ValueError(f"PGD(step_size={self.step_size!r}): give a positive number, or one per factor")
+            raise ValueError(f"PGD(step_size={self.step_size!r}): pass a positive number, or one per factor")
         check_switch("PGD: backtracking", self.backtracking)
         whole_numbers(
             "PGD", max_trials=self.max_trials, **({} if self.halve_every is None else {"halve_every": self.halve_every})
@@ -87,7 +87,7 @@ class PGD(Solver):
         factors = len(point) if isinstance(point, tuple) else 1
         if rates.size not in (1, factors):
             raise ValueError(
-                f"PGD(step_size={self.step_size!r}) has {rates.size} rates, the point has {factors} factor(s)"
+                f"PGD(step_size={self.step_size!r}) has {rates.size} rates, but the point has {factors} factor(s)"
             )
         at = evaluate(problem, point)
         return at.state(scale=1.0, count=0, rate=None), at.measures(problem.manifold)

@@ -1,6 +1,6 @@
 """Preconditioners: a function of the user, and one scale per factor of a product.
 
-Where the factors of a product are measured in different units, no single scale fits them all.
+If the factors of a product have different units, no single scale suits all factors.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ def check_precondition(solver: str, precondition: Precondition | None) -> None:
 
 
 def preconditioned(precondition: Precondition, problem: Problem, at: Iterate, v: np.ndarray) -> np.ndarray:
-    """Return the preconditioner times a flat tangent vector, flat; zero in the coordinates that active bounds hold."""
+    """Return the preconditioner times a flat tangent vector, with zeros in coordinates with active bounds."""
     manifold, axis = problem.manifold, problem.axis
     if axis is not ONE:  # one problem after the other: the function of the user knows of no batch
         rows = [preconditioned(precondition, problem.one(k), at.row(k), v[k]) for k in range(len(v))]  # type: ignore[attr-defined]
@@ -70,7 +70,7 @@ the geometric mean; 400 with one scale for all factors, where runs of 1,000 iter
 
 
 def factor_sizes(manifold: Manifold) -> tuple[int, ...]:
-    """Return how many entries of a flat tangent vector each factor has; nothing where there is only one scale."""
+    """Return the number of entries of each factor in a flat tangent vector; empty if there is only one scale."""
     if isinstance(manifold, Factored):
         return manifold.sizes
     if isinstance(manifold, Power) and manifold.metric == "embedded":
@@ -123,25 +123,25 @@ def with_pair(problem: Problem, at: Iterate, pair: Sequence[Vector], kept: State
 
 
 def has_scales(kept: State) -> Any:
-    """Return whether scales are used: a bool, of rows (B,)."""
+    """Return whether scales are used: a bool, or an array (B,) for rows."""
     return kept["steps"] >= DELAY
 
 
 def _in_units_of(products: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return the products of a pair over its ⟨s, y⟩, so that all pairs count alike, and where that is positive."""
+    """Return the products of a pair divided by its ⟨s, y⟩, for equal weights, and whether ⟨s, y⟩ is positive."""
     whole = products[..., : products.shape[-1] // 2].sum(axis=-1, keepdims=True)
     with np.errstate(all="ignore"):
         return products / whole, whole > 0
 
 
 def _unprobed(sums: np.ndarray) -> np.ndarray:
-    """Return which factors have a small share of ⟨s, y⟩."""
+    """Return a mask of the factors with a small fraction of ⟨s, y⟩."""
     sy = sums[..., : sums.shape[-1] // 2]
     return sy < PROBED * sy.max(axis=-1, keepdims=True)
 
 
 def _probed(problem: Problem, at: Iterate, sums: np.ndarray, unknown: np.ndarray, hessian: str) -> np.ndarray:
-    """Return the sums with those of products with the Hessian along the gradients of the factors that lack a scale."""
+    """Return the sums plus products with the Hessian along the gradients of the factors without a scale."""
     for _ in range(unknown.shape[-1]):
         rows = unknown.any(axis=-1)
         if not rows.any():
@@ -160,10 +160,10 @@ def _probed(problem: Problem, at: Iterate, sums: np.ndarray, unknown: np.ndarray
 
 
 def scale_of_entries(problem: Problem, kept: State, dtype: Any, other: Any = 1.0, coarse: bool = False) -> Vector:
-    """Return the scale of each entry of a flat vector: of its factor, of all where that is not known, or `other`.
+    """Return the scale of each entry of a flat vector: of its factor, the common scale if unknown, or `other`.
 
-    The last is used before there are scales. A coarse scale is a power of 16, which few steps change: the step sizes of
-    BB need a metric that stays.
+    `other` is used before scales exist. A coarse scale is a power of 16, which changes rarely, because the step sizes
+    of BB need a constant metric.
     """
     sums = kept["scales"]
     F = sums.shape[-1] // 2

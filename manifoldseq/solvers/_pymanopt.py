@@ -1,4 +1,4 @@
-"""The optimizers of pymanopt as solvers: one step makes all iterations."""
+"""The optimizers of pymanopt as solvers: one step performs all iterations."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class Pymanopt(Solver):
     Parameters
     ----------
     optimizer : str
-        The name of its class; :meth:`steepest_descent` and the others fill it in.
+        The name of the class; :meth:`steepest_descent` and the other methods set it.
     options : mapping
         Options of the class and of its ``run``, under pymanopt's names, such as ``beta_rule`` or ``maxinner``.
     seed : int, optional
@@ -61,7 +61,7 @@ class Pymanopt(Solver):
     Raises
     ------
     ValueError
-        For an option that pymanopt does not have.
+        If pymanopt does not have an option.
 
     Notes
     -----
@@ -136,7 +136,7 @@ class Pymanopt(Solver):
         return self if self.seed is not None or self.optimizer not in DRAWS else replace(self, seed=seed)
 
     def until(self, stop: StoppingRule, reference: float) -> Pymanopt:
-        """Return the solver that ends by `stop`."""
+        """Return the solver with the stopping rule `stop`."""
         return replace(self, stop=stop, reference=reference)
 
     def init(self, problem: Problem[Point], point: Point) -> tuple[State, Measures]:
@@ -153,9 +153,7 @@ class Pymanopt(Solver):
     def step(self, problem: Problem, state: State) -> tuple[State, Steps]:
         """Run the optimizer until its end or that of the stopping rule."""
         if state["nit"]:
-            warnings.warn(
-                f"pymanopt's {self.optimizer} keeps no state: it begins anew at the stored point", stacklevel=2
-            )
+            warnings.warn(f"pymanopt's {self.optimizer} stores no state: it restarts at the stored point", stacklevel=2)
         package, watch = pymanopt(), _Watch(self, problem, state)
         watched = replace(problem.objective, value=watch.value, value_and_gradient=watch.value_and_gradient)
         if problem.objective.value_and_gradient is None:
@@ -207,20 +205,20 @@ class Pymanopt(Solver):
 
 
 def _steps(recent: tuple[Measures, ...], rows: list[tuple[float, float, int]]) -> Steps:
-    """Return what the loop takes; it counts the evaluations itself."""
+    """Return the result for the loop, which counts the evaluations itself."""
     columns = np.array(rows, dtype=float).reshape(-1, 3).T
     return Steps(recent, dict(zip(("fun", "grad_norm", "nfev"), columns, strict=True)), Evaluations())
 
 
 class _Finished(Exception):
-    """Leaves an optimizer of pymanopt: what it knows is in the watch."""
+    """Exception that ends an optimizer of pymanopt; the results are in the watch."""
 
     def __init__(self, status: Status, by_rule: bool = False) -> None:
         self.status, self.by_rule = status, by_rule
 
 
 class _Watch:
-    """The objective as pymanopt calls it: records the best point, and evaluates the stopping rule."""
+    """The objective in the form for pymanopt, which records the best point and evaluates the stopping rule."""
 
     def __init__(self, solver: Pymanopt, problem: Problem, state: State) -> None:
         self.solver, self.problem, self.unit = solver, problem, state["unit"]
@@ -267,7 +265,7 @@ class _Watch:
         return at.fun, at.egrad
 
     def _ask(self, current: Measures) -> None:
-        """End the run if the rule says so. The counts are those of this step: one evaluation was spent before."""
+        """End the run if the rule requires it. Counts refer to this step, before which one evaluation was made."""
         now = time.perf_counter() - self.began
         if self.so_far is None:
             eps = float(np.finfo(dtype_of(self.x)).eps)
@@ -295,7 +293,7 @@ class _Watch:
         return divided(confirm(multiplied(self.problem, unit), there, scaled, look), unit)
 
     def without_decrease(self, x: Tree) -> Status | None:
-        """Return what the rule says of the last point, where the line search of pymanopt found no shorter step.
+        """Return the status of the rule for the last point, after the line search of pymanopt found no shorter step.
 
         Solvers of this package end with NO_DECREASE there, and so does this run as far as the rule is concerned.
         """
@@ -327,7 +325,7 @@ def _iterations(stop: StoppingRule) -> int | None:
 
 
 def _around(manifold: Any, x: Point, seed: int) -> Any:
-    """Return a ``random_point`` that gives the start first, then points around it, in the same component."""
+    """Return a ``random_point`` that returns the start first, then points around it in the same component."""
     manifold.rng = np.random.default_rng(seed)
     start = manifold.to_theirs(x)
     given = False

@@ -18,16 +18,18 @@ from ._hessian import hessian_product
 from ._iterates import Iterate, Retraction, State, inner_product, random_direction, retracted, try_point
 
 PRODUCTS, PROBES, HIDDEN = 20, 3, 8
-"""Hessian products that the search for negative curvature may cost in problems that are not small: at a stationary
-point, and before a success. Curvatures whose sign is hidden are measured again in so many directions."""
+"""Maximum number of Hessian products of the search for negative curvature in problems that are not small: at a
+stationary point, and before a success. The curvature is measured again along at most HIDDEN directions."""
 
 FEW, CLEAR = 6, 0.02
 """After the first few products with a random tangent vector the lowest eigenvalue is below this share of the largest if
 zero or a negative number is among the eigenvalues: measured on factorizations, whose minima have such directions."""
 
 UNSEEN, THOROUGH = 1e-5, 0.15
-"""Curvature that a confirmation has not seen may be so many times smaller than the smallest one that it has seen; the
-first products, by this share of all that it may cost, look for any curvature above the error of a product."""
+"""Assumed ratio of the smallest observed curvature to an unobserved curvature in a confirmation.
+
+The first products, a given fraction of the maximum, search for any curvature above the error of a product.
+"""
 
 
 def stationary(at: Iterate) -> bool:
@@ -54,7 +56,7 @@ def leave_saddle(
     ----------
     problem : Problem
     state : dict
-        Of the solver.
+        The state of the solver.
     at : Iterate
         The iterate of the state, for which :func:`stationary` holds.
     retraction : str or callable, optional
@@ -66,7 +68,7 @@ def leave_saddle(
     -------
     state, measures
         The state of `begin` at a lower point. Otherwise the old state, with status ROUNDING_LEVEL if no negative
-        curvature is found, else NO_DECREASE (also if the point is at the boundary of an open manifold).
+        curvature is found, and with NO_DECREASE in all other cases (also at the boundary of an open manifold).
 
     Examples
     --------
@@ -105,10 +107,10 @@ def lowest_curvature(
 ) -> tuple[Scalar, np.ndarray, Decision]:
     """Return the lowest curvature found by Lanczos steps, its direction (length one), and whether it is negative.
 
-    The Krylov space starts from a fixed random tangent vector, of which the direction keeps a tenth: where the
-    objective is symmetric, the pure direction may lead into the next saddle. Where the error of a product, or a
-    gradient that is not zero, hides the sign of the lowest curvatures, these are measured again, with a smaller error,
-    after a Newton step along the other directions. What is still hidden is zero. `clear` as in :func:`krylov`.
+    The Krylov space starts from a fixed random tangent vector, a tenth of which is kept in the direction, because the
+    pure direction may lead to the next saddle of a symmetric objective. If the error of a product or a gradient that is
+    not zero hides the sign of the lowest curvatures, these are measured again with a smaller error after a Newton step
+    along the other directions. Curvature that is still hidden is zero. `clear` as in :func:`krylov`.
     """
     manifold, axis = problem.manifold, problem.axis
     v = random_direction(problem, at, np.random.default_rng(0)) if manifold.dim else np.zeros_like(at.grad)
@@ -191,14 +193,15 @@ def confirm(
 ) -> Measures:
     """Return the measures of the current iterate with the curvature ahead, in two Lanczos steps from the gradient.
 
-    Conjugate gradients go on from there, preconditioned by an approximate inverse Hessian where there is one, until the
-    decrease that is still unseen counts as none: where a valley is flatter than all that two steps see, or next to a
-    saddle, most of what is left of the gradient is elsewhere.
+    Conjugate gradients continue, preconditioned by an approximate inverse Hessian if there is one, until the unobserved
+    decrease counts as zero: in a valley that is flatter than the curvatures of two steps, or next to a saddle, most of
+    the remaining gradient lies outside their span.
 
-    Where the boundary of an open manifold makes the gradient small, these say so, and nothing else is measured.
-    At a stationary point it is the lowest curvature of any direction, and anywhere a negative one in the Krylov space
-    of a random tangent vector. Steps that zigzag across a valley do not sample the direction along it; the remaining
-    gradient does. A curvature within the rounding error of the largest recent curvature counts as zero.
+    If the boundary of an open manifold makes the gradient small, the measures state this, and nothing else is computed.
+    At a stationary point, the curvature ahead is the lowest curvature of any direction. At any point, it is a negative
+    curvature in the Krylov space of a random tangent vector, if there is one. Steps that zigzag across a valley do not
+    sample the direction along it; the remaining gradient does. A curvature within the rounding error of the largest
+    recent curvature counts as zero.
     """
     now, axis = at.at_boundary(problem.manifold, recent[-1]), problem.axis
     within = inside(now)
@@ -219,7 +222,7 @@ def confirm(
 def curvature_ahead(
     problem: Problem, at: Iterate, seen: Scalar, look: Look, inverse: Callable[[np.ndarray], np.ndarray] | None
 ) -> Scalar:
-    """Return the curvature ahead of an iterate that is not stationary; `seen` is the largest of the recent ones."""
+    """Return the curvature ahead of an iterate that is not stationary; `seen` is the largest recent curvature."""
     axis, dim = problem.axis, problem.manifold.dim
     ahead, negative = axis.filled(at.x, math.nan), axis.filled(at.x, False)
     # of small problems the whole Hessian, for as many evaluations as the run has cost, unless a few products are clear
@@ -238,7 +241,7 @@ def curvature_ahead(
 def _along_gradient(
     problem: Problem, at: Iterate, seen: Scalar, look: Look, inverse: Callable[[np.ndarray], np.ndarray] | None
 ) -> Scalar:
-    """Return the curvature ahead in the Krylov space of the gradient: negative, or zero where rounding hides it."""
+    """Return the curvature ahead in the Krylov space of the gradient, or zero if rounding hides it."""
     axis = problem.axis
     # the Hessian in the plane of g and H g; of ‖H⁻¹ g‖ = ‖g‖ ‖V₁/w‖ the inverse is the curvature that lies ahead
     basis, H, error, images = krylov(problem, at, at.grad, 2, None)
@@ -272,8 +275,9 @@ def _curvature_beyond(
 ) -> Scalar:
     """Return ``‖g‖²/gᵀH⁻¹g``, in the space that conjugate gradients reach from a basis; or a negative curvature.
 
-    It is zero where the products end before the rest of the gradient is known to hide no decrease. `error` is that of
-    curvatures; `images` are the products of the Hessian H with the vectors of the basis, `w` its eigenvalues there.
+    The result is zero if the products end before the rest of the gradient is known to allow no decrease. `error` is
+    that of curvatures; `images` are the products of the Hessian H with the vectors of the basis, `w` its eigenvalues
+    there.
     """
     axis, dot = problem.axis, inner_product(problem, at.x)
     # s = −H⁻¹g in the basis, what it leaves of the gradient, and twice the decrease

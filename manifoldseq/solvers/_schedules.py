@@ -17,7 +17,7 @@ class Schedule(ABC):
 
     Examples
     --------
-    One of your own:
+    A user-defined schedule:
 
     >>> import dataclasses, manifoldseq as ms
     >>> @dataclasses.dataclass(frozen=True)
@@ -42,7 +42,7 @@ class InverseTime(Schedule):
     ----------
     first : float
     delay : float
-        Iterations after which the step size is half the first.
+        Number of iterations after which the step size is half of the first.
 
     Examples
     --------
@@ -70,7 +70,7 @@ class Cosine(Schedule):
     ----------
     first : float
     steps : int
-        Iterations to the last step size.
+        Number of iterations until the last step size.
     last : float
 
     References
@@ -101,7 +101,7 @@ class Cosine(Schedule):
 
 @dataclass(frozen=True)
 class Halving(Schedule):
-    """Halve the step size every so many iterations.
+    """Halve the step size every `every` iterations.
 
     Parameters
     ----------

@@ -63,8 +63,8 @@ class Line:
     slope : float, optional
         Inner product of the gradient with the direction, negative for a descent direction; computed by default.
     retraction : str or callable, optional
-        A kind that the manifold knows (its default otherwise), or a function ``(x, u) -> point`` of a point and a
-        tangent vector.
+        A retraction of the manifold (by default its default retraction), or a function ``(x, u) -> point`` of a point
+        and a tangent vector.
 
     Attributes
     ----------
@@ -128,9 +128,9 @@ class Line:
     def slope_at(self, new: Iterate) -> Scalar:
         """Return the inner product of the gradient at `new` with the transported direction.
 
-        This is the slope of the objective if the retraction moves the direction as the transport does. It is nearly so
-        for polar and exponential retractions, and for others after short steps only. On a bounded manifold, clipped
-        coordinates are excluded.
+        This is the slope of the objective if the retraction moves the direction in the same way as the transport. This
+        holds approximately for polar and exponential retractions, and for others only after short steps. On a bounded
+        manifold, clipped coordinates are excluded.
         """
         manifold, direction = self.problem.manifold, self.direction
         if manifold.bounded:
@@ -161,16 +161,17 @@ class Line:
 class Search(ABC):
     """The length of a solver's steps along the directions of its :class:`Descent`. A subclass is a frozen dataclass.
 
-    Its memory is in the state of the solver. The same code is used for one problem and for many, see :class:`Descent`.
+    The memory of a search is part of the state of the solver. The same code is used for one problem and for many, see
+    :class:`Descent`.
 
     Parameters
     ----------
     max_trials : int
-        Evaluations of the objective per search at most.
+        Maximum number of evaluations of the objective per search.
 
     Examples
     --------
-    Halve the step until the objective is lower, of one problem:
+    A search for one problem that halves the step until the objective is lower:
 
     >>> import dataclasses, numpy as np, manifoldseq as ms
     >>> @dataclasses.dataclass(frozen=True)
@@ -269,7 +270,7 @@ class StrongWolfe(Search):
 
 @functools.lru_cache(maxsize=64)
 def line_search(rule: str, max_trials: int, curvature: float) -> Search:
-    """Return one of ``LINE_SEARCHES``; on bounded manifolds along the projected arc."""
+    """Return one of ``LINE_SEARCHES``, which follows the projected arc on bounded manifolds."""
     return StrongWolfe(max_trials, curvature) if rule == "wolfe" else Armijo(max_trials)
 
 
@@ -521,8 +522,8 @@ def sufficient(
 ) -> Decision:
     """Return whether `fun` decreases the objective enough for a step with this predicted change (Armijo).
 
-    A rise at rounding level counts as none, else the last digits stall; but not for a step shortened a million times,
-    which rounds to no step at all.
+    An increase at the rounding level counts as zero, so that the last digits do not stall, except for a step that was
+    shortened a million times and is itself at the rounding level.
     """
     short = shortening <= 1e-6
     if short is not False and axis.any(short):

@@ -40,7 +40,7 @@ class SGD(Stochastic):
         Return the mean of the points from this iteration on (Polyak–Ruppert), taken in ambient coordinates and mapped
         to the nearest point of the manifold; otherwise the last point.
     retraction : str, optional
-        A kind that the manifold knows; its default otherwise.
+        A retraction of the manifold; by default the manifold's default retraction.
     seed : int, optional
         The seed of the order of the data. By default it comes from the seed of ``minimize`` (and is 0 in your own
         loop).
@@ -76,11 +76,11 @@ class SGD(Stochastic):
             raise ValueError(f"SGD(momentum={self.momentum!r}): momentum must lie in [0, 1)")
 
     def first_rate(self, problem: Problem, at: Iterate) -> float:
-        """Return the rate for gradients, shared among those that the momentum adds up."""
+        """Return the rate for gradients, divided by the number of gradients that the momentum accumulates."""
         return (1 - self.momentum) * super().first_rate(problem, at)
 
     def begin(self, problem: Problem[Point], x: Point) -> State:
-        """Return the momentum, zero."""
+        """Return the initial momentum of zero."""
         return {"momentum": np.zeros_like(flatten(x))}
 
     def move(self, problem: Problem[Point], at: Iterate, memory: State, rate: float, k: int) -> tuple[Point, State]:

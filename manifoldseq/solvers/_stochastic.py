@@ -22,7 +22,7 @@ from ._saddle import krylov
 from ._schedules import InverseTime, Schedule, rate_at
 
 EPOCHS, STEPS = 10, 100
-"""Epochs, and at least steps, after which a rate that the solver chose is half the first."""
+"""Number of epochs, and minimum number of steps, after which an automatic rate is half of the first."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -46,7 +46,7 @@ class Stochastic(Solver):
 
     Examples
     --------
-    Steps of a fixed length:
+    A solver with steps of a fixed length:
 
     >>> import dataclasses, numpy as np, manifoldseq as ms
     >>> @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -108,7 +108,7 @@ class Stochastic(Solver):
         rate : float
             The step size of this iteration.
         k : int
-            Iterations before this one.
+            The number of earlier iterations.
         """
 
     @property

@@ -19,20 +19,20 @@ from ._stochastic import Stochastic
 class StochasticPGD(Stochastic):
     """Steps of :class:`PGD` on mini-batches of a sum over data: Cayley and bound-normalized updates at given rates.
 
-    The stochastic version of Algorithm 1 of "Efficient Optimization for Linear Dynamical Systems" (2017): each step
-    moves every factor along its ``descent_curve`` for the gradient of one batch, scaled to the whole sum. Needs an
-    objective with ``terms``. There is no line search.
+    This is the stochastic version of Algorithm 1 of "Efficient Optimization for Linear Dynamical Systems" (2017). Each
+    step moves every factor along its ``descent_curve`` for the gradient of one batch, scaled to the whole sum. The
+    objective must have ``terms``. There is no line search.
 
     Parameters
     ----------
     step_size : float or Schedule, optional
-        A factor of all rates; the paper halves them every 10 epochs, ``Halving(1.0, every=10 * batches)``. By default
-        1; without `rates`, one that falls as :class:`InverseTime` with a delay of ten epochs, at least 100 steps.
+        A factor of all rates; the paper halves them every 10 epochs, ``Halving(1.0, every=10 * batches)``. The default
+        is 1 if `rates` are given, and otherwise an :class:`InverseTime` with a delay of ten epochs, at least 100 steps.
     rates : float or sequence of float, optional
         The rate τ, one number or one per factor of a product; the paper has ``(0.1, 0.1, 1.0)`` for (λ, V, U). By
         default one number, chosen in the first step: ``1/2L`` with the largest curvature L of the first batch.
     batch_size : int
-        Data per step; every epoch visits all of them once, in seeded order; PGD-128 of the paper has 128.
+        The number of data per step. Every epoch visits all data once, in seeded order; PGD-128 of the paper uses 128.
     clip, average_from, retraction, seed
         As in :class:`SGD`; the retraction is not used.
 

@@ -35,38 +35,39 @@ SHRINKINGS = 40
 class TR(Solver):
     """Riemannian trust regions with truncated conjugate gradients (Steihaug–Toint).
 
-    One step minimizes the quadratic model of the objective inside a ball of the tangent space and retracts. A step that
-    the model predicted badly is shortened along the same conjugate-gradient path, without new Hessian products, until
-    one decreases the objective. Converges superlinearly near a minimum; pays where Hessian products are cheap.
+    One step minimizes the quadratic model of the objective inside a ball of the tangent space and retracts. A step with
+    a poor prediction is shortened along the same conjugate-gradient path, without new Hessian products, until the
+    objective decreases. The method converges superlinearly near a minimum. It is suitable if Hessian products are
+    cheap.
 
     Parameters
     ----------
     hessian : {"auto", "exact", "finite-difference"}
-        Products from the objective's ``hessian_product``, or from differences of two Riemannian gradients, the second
-        transported back (each is one evaluation); "auto" takes the first where the objective has it
-        and the manifold has a ``hessian``.
+        ``"exact"`` uses the objective's ``hessian_product``. ``"finite-difference"`` uses differences of two Riemannian
+        gradients, the second transported back, with one evaluation per product. ``"auto"`` is ``"exact"`` if the
+        objective has ``hessian_product`` and the manifold has a ``hessian``.
     radius : float, optional
-        First radius; by default √dim / 8, with a preconditioner the length of the preconditioned gradient.
+        The first radius. The default is √dim / 8 or, with a preconditioner, the length of the preconditioned gradient.
     max_radius : float
-        The radius doubles up to this while the model is good.
+        The maximum radius; the radius doubles as long as the model is good.
     max_inner : int, optional
-        Hessian products per step; the dimension by default, and not fewer than 10.
+        Maximum number of Hessian products per step; by default the dimension, at least 10.
     kappa, theta : float
-        A step's path ends where the residual is below ``min(kappa, (grad_norm / first grad_norm)**theta)`` times its
-        first, in the norm of the preconditioner: convergence is of order ``1 + theta``, but a tight end is wasted where
-        the Hessian is singular.
+        The path of a step ends when the residual is below ``min(kappa, (grad_norm / first grad_norm)**theta)`` times
+        its initial value, in the norm of the preconditioner. Convergence then has the order ``1 + theta``; small
+        tolerances are useless if the Hessian is singular.
     retraction : str, optional
-        A kind that the manifold knows; its default otherwise.
+        A retraction of the manifold; by default the manifold's default retraction.
     precondition : callable, optional
         As in :class:`LBFGS`: an approximation of the inverse Hessian, for the conjugate gradients of a step. The ball
-        is one in the norm of its inverse.
+        is defined by the norm of its inverse.
 
     Notes
     -----
-    Metrics that are not embedded are asked through ``inner``. Where the manifold is bounded, the path lies in the free
-    coordinates, the step is clipped by the retraction, and the model is taken at the clipped step (for one more product
-    where clipping or curvature changed it). On a product without a preconditioner every factor has a scale, learnt from
-    the first steps. Two vectors are kept for each of the first 20 Hessian products of a step.
+    Metrics that are not embedded are evaluated by ``inner``. If the manifold has bounds, the path lies in the free
+    coordinates, the retraction clips the step, and the model is evaluated at the clipped step (with one more product if
+    clipping or curvature changed it). On a product without a preconditioner, every factor has a scale that is estimated
+    in the first steps. Two vectors are stored for each of the first 20 Hessian products of a step.
 
     References
     ----------
@@ -191,7 +192,7 @@ class TR(Solver):
     def _learnt(
         self, problem: Problem, at: Iterate, s: np.ndarray, curved: np.ndarray, size: float, kept: State
     ) -> State:
-        """Return the scales after a step s, and the radius in their norm; in the old one s has the length `size`."""
+        """Return the scales after a step s, and the radius in their norm; in the old norm, s has the length `size`."""
         scales = with_pair(problem, at, (s, curved), kept, self.hessian)
         if not has_scales(scales):
             return scales
@@ -200,7 +201,7 @@ class TR(Solver):
         return {**scales, "radius": kept["radius"] * length / size}
 
     def _goal(self, share: float, error: float) -> float:
-        """Return the share of the residual at which a path may end, where the gradient has this share of its first."""
+        """Return the relative residual at which a path may end, given the gradient relative to its first value."""
         return max(min(self.kappa, share**self.theta), 10 * error)
 
     def _most(self, manifold: Manifold) -> int:

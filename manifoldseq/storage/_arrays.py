@@ -28,7 +28,7 @@ def load_array(path: FilePath) -> NDArray[Any]:
     Raises
     ------
     ReadError
-        A ValueError: if the file is empty, damaged, truncated, not a regular file, holds Python objects, or is too
+        A ValueError, if the file is empty, damaged, truncated or not a regular file, contains Python objects, or is too
         large for memory (see `require_memory`).
     FileNotFoundError
         If there is no such file.
@@ -66,7 +66,7 @@ def load_arrays(path: FilePath, names: Iterable[str] | None = None) -> dict[str,
     Raises
     ------
     ReadError
-        A ValueError, as of `load_array`.
+        A ValueError, for the reasons of `load_array`.
     ImportError
         If the file is of MATLAB's version 7.3 and h5py is not installed.
     FileNotFoundError

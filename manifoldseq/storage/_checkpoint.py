@@ -172,7 +172,7 @@ class Checkpoint:
         return None
 
     def child(self, name: str) -> Checkpoint:
-        """Return the checkpoint of a part of this run, in a folder below."""
+        """Return the checkpoint of a part of this run, in a subfolder."""
         return dataclasses.replace(self, directory=Path(self.directory) / name)
 
     def _files(self) -> list[Path]:
@@ -180,14 +180,14 @@ class Checkpoint:
 
 
 def _differences(before: Mapping[str, str], now: Mapping[str, str]) -> str:
-    """Return which of the records that made a checkpoint are others now, "" if none is known to be."""
+    """Return the records of a checkpoint that differ from the current records, or "" if none is known to differ."""
     names = [name for name in {**before, **now} if before.get(name) != now.get(name)] if before and now else []
     was, has = ([f"{name} {given.get(name, 'none')}" for name in names] for given in (before, now))
     return f"{', '.join(was)}, but this run has {', '.join(has)}" if names else ""
 
 
 def _sent(kind: type[Checkpoint], home: str, directory: str | Path, *fields: Any) -> Checkpoint:
-    """Return a checkpoint from another process, whose relative paths begin in the directory where that one works."""
+    """Return a checkpoint from another process; relative paths refer to the working directory of that process."""
     return kind(directory if not home or home == os.getcwd() else Path(home) / directory, *fields)
 
 
@@ -200,7 +200,7 @@ def _arrays(path: Path) -> dict[str, np.ndarray]:
 
 @contextlib.contextmanager
 def interrupts_held_back() -> Iterator[None]:
-    """Let Ctrl-C wait until the block is complete (in the main thread, where it arrives)."""
+    """Delay Ctrl-C until the block is complete (in the main thread, which receives it)."""
     if threading.current_thread() is not threading.main_thread() or signal.getsignal(signal.SIGINT) is None:
         yield
         return

@@ -81,7 +81,7 @@ def read(
 
 
 def reader_of(path: FilePath, reader: str | None = None) -> hooks.ReaderSpec:
-    """Return the reader of a name, or the one that is registered for a file or folder; raise as `read` does."""
+    """Return the reader with a name, or the reader for a file or folder; errors are those of `read`."""
     file = Path(path)
     if not file.exists():
         raise FileNotFoundError(f"there is no file or folder {path}")
@@ -123,7 +123,7 @@ def _call(path: FilePath, reader: hooks.ReaderSpec, options: dict[str, Any]) -> 
 
 
 def _as_declared(function: Any, options: dict[str, Any]) -> dict[str, Any]:
-    """Return options in the types that a reader declares: a command line has text (``a,b``) and numbers (a name)."""
+    """Return options in the types that a reader declares, because a command line has only text and numbers."""
     try:
         hints = get_type_hints(function)
     except Exception:  # what a plugin says of its types may be found by type checkers only
@@ -181,7 +181,7 @@ def from_lengths(X: ArrayLike, lengths: ArrayLike, y: ArrayLike | None = None) -
     Parameters
     ----------
     X : array-like of shape (sum of lengths, d)
-        The sequences one after the other.
+        The concatenated sequences.
     lengths : array-like of int of shape (N,)
         The lengths of the sequences, in order.
     y : array-like of shape (N,), optional
@@ -215,7 +215,7 @@ def from_lengths(X: ArrayLike, lengths: ArrayLike, y: ArrayLike | None = None) -
 
 
 def interpolate(data: SequenceData) -> SequenceData:
-    """Fill missing values by straight lines between the recorded ones before and after, channel by channel.
+    """Interpolate missing values linearly between the neighbouring recorded values, channel by channel.
 
     At the ends the nearest recorded value is repeated. Estimators with a parameter ``missing`` accept missing values
     and replace them by the expectations of their model.
@@ -265,8 +265,8 @@ def windows(data: SequenceData | ArrayLike, length: int, step: int | None = None
     length : int
         Time steps of a window.
     step : int, optional
-        From the start of a window to that of the next; default `length`, no overlap. Remaining steps at the end are
-        dropped.
+        Distance between the starts of consecutive windows. The default is `length`, so that windows do not overlap.
+        Remaining steps at the end are dropped.
 
     Returns
     -------
@@ -320,7 +320,7 @@ def scale(data: SequenceData, mode: str = "standard", *, like: SequenceData | No
         Scale to mean 0 and (population) standard deviation 1, to the range from 0 to 1, or to median 0 and
         interquartile range 1.
     like : SequenceData, optional
-        Take the statistics from these sequences (training data) instead.
+        Sequences (training data) from which the statistics are computed instead.
 
     Returns
     -------

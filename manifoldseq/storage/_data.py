@@ -14,7 +14,7 @@ from ._real import check_real, warn_of_order
 
 
 class _Numbers(tuple[str, ...]):
-    """Ids that nobody gave; `dataclasses.replace` hands them on."""
+    """Default ids, which `dataclasses.replace` preserves."""
 
 
 @dataclass(frozen=True, eq=False, init=False, repr=False)
@@ -182,6 +182,6 @@ class SequenceData:
 
 
 def check_steps(data: SequenceData) -> None:
-    """Raise ValueError if sequences are sparse rows, which are no steps of time."""
+    """Raise ValueError if sequences are sparse rows, which are not time steps."""
     if any(map(issparse, data.sequences)):
         raise ValueError("data are sparse rows, no steps of time: make an array of them by sequences[0].toarray()")

@@ -101,7 +101,7 @@ def from_frame(
 
 
 def _of_several(tables: Sequence[Table], asked: Asked, names: Sequence[Any], *, given: bool = False) -> SequenceData:
-    """Return one sequence of each table; those of a list have the ids in their columns, if there are some."""
+    """Return one sequence per table; sequences of a list have the ids of their columns, if they exist."""
     if not tables:
         raise ReadError("there are no frames: pass at least one")
     path, first = "the frames", tables[0]
@@ -137,7 +137,7 @@ def _of_several(tables: Sequence[Table], asked: Asked, names: Sequence[Any], *, 
 
 
 def _one_each(tables: Sequence[Table], id: str | None, rows: Rows, numbers: NDArray[np.intp]) -> list[Any] | None:
-    """Return the id that stands in all rows of each table, None if there are none."""
+    """Return the common id of all rows of each table, or None without ids."""
     if rows.ids is None:
         return None
     starts = np.flatnonzero(np.diff(numbers, prepend=-1))
@@ -154,7 +154,7 @@ def _joined(parts: Sequence[Any]) -> Any:
 
 
 def _table(frame: Any, where: str) -> Table:
-    """Return a frame of pandas, or of another library by way of narwhals, with texts as names."""
+    """Return a frame of pandas, or of another library by narwhals, with strings as names."""
     with needing("data frames need", "frames"):
         pandas = import_module("pandas")
     if not isinstance(frame, pandas.DataFrame):

@@ -22,16 +22,16 @@ from ._real import real_dtype
 
 FilePath = str | os.PathLike[str]
 DEFLATE_RATIO = 1032
-"""The most bytes that one byte of a deflate stream can stand for."""
+"""Maximum number of bytes that one byte of a deflate stream can represent."""
 OVERHEAD = 256
-"""Bytes that one more array, and its place in a list, take in Python."""
+"""Number of bytes of one additional array and its place in a list in Python."""
 INFLATION = 2**30
-"""Bytes that compressed values may take beyond those of their file, unless `inflation_limit` says otherwise."""
+"""Number of bytes that compressed values may need in addition to their file, unless `inflation_limit` changes it."""
 _inflation = ContextVar("inflation", default=float(INFLATION))
 _UNSUSPECTED = 2**28
-"""Bytes that a file of any size may take; beyond them at most `DEFLATE_RATIO` times what it has on disk."""
+"""Number of bytes that any file may need; beyond it, at most `DEFLATE_RATIO` times the size of the file."""
 BLOCK = 2**24
-"""Bytes that are read at a time where more could come than was claimed."""
+"""Number of bytes per read if a stream can be longer than claimed."""
 _OTHER_FILES = 256
 """Number of open files that a process needs besides its data: libraries, figures, outputs."""
 _FRESH = 0.05
@@ -73,18 +73,18 @@ def require_memory(path: FilePath, needed: int, *, taken: int = 0) -> None:
     """Raise an error if a file would take too much memory; all readers use this limit.
 
     A reader calls it before it allocates memory according to a header, and again while it decompresses data without a
-    known size. It may take half of the memory that was available at the start (see `available_memory`). Beyond 256 MiB
-    it may take at most 1032 times the size of the file, the largest compression ratio of deflate: only a decompression
-    bomb, or values that are nearly all equal, would take more.
+    known size. It may use half of the memory that was available at the start (see `available_memory`). Beyond 256 MiB
+    it may use at most 1032 times the size of the file, the largest compression ratio of deflate: only a decompression
+    bomb, or values that are nearly all equal, would need more.
 
     Parameters
     ----------
     path : str or path-like
         The file, for the message and its size; a folder has no size to compare with.
     needed : int
-        The total number of bytes that the reader takes, including copies.
+        The total number of bytes that the reader needs, including copies.
     taken : int
-        The number of bytes that it has taken already.
+        The number of bytes that the reader has allocated already.
 
     Raises
     ------
@@ -153,9 +153,9 @@ def require_inflated(path: FilePath, needed: int) -> None:
 
 
 def require_open(path: FilePath, number: int) -> None:
-    """Let the process keep so many files of a folder open: a mapped file is; raise if the system does not.
+    """Ensure that the process can keep a number of mapped files open; raise an error if the system does not allow it.
 
-    The limit that a user can change (``ulimit -n``, often 1024) is raised within the one of the system.
+    The soft limit (``ulimit -n``, often 1024) is raised within the hard limit of the system.
     """
     try:
         import resource
@@ -189,7 +189,7 @@ def open_file(path: FilePath) -> Iterator[BinaryIO]:
     ReadError
         A ValueError, for a named pipe (FIFO), a socket or a device.
     OSError
-        As `open` does: FileNotFoundError, IsADirectoryError, PermissionError.
+        The errors of `open`: FileNotFoundError, IsADirectoryError, PermissionError.
 
     Examples
     --------
@@ -205,7 +205,7 @@ def open_file(path: FilePath) -> Iterator[BinaryIO]:
 
 
 def read_bytes(path: FilePath) -> bytes:
-    """Return the content of a regular file, counted against the memory; raises as `open_file` and `require_memory`."""
+    """Read a regular file within the memory limit; errors are those of `open_file` and `require_memory`."""
     with open_file(path) as file:
         require_memory(path, size := os.fstat(file.fileno()).st_size)
         blocks, total = [], 0
@@ -229,7 +229,7 @@ def bounded_lines(path: FilePath, text: TextIO) -> Iterator[str]:
 
 
 def _regular(path: str, flags: int) -> int:
-    """Open a path if it is a regular file: looked at before, as opening a device may do something, and after."""
+    """Open a path if it is a regular file; this is checked before (opening a device may have effects) and after."""
     _check_regular(path, os.stat(path).st_mode)
     descriptor = os.open(path, flags | getattr(os, "O_NONBLOCK", 0))  # a pipe that took its place opens at once
     try:
@@ -251,7 +251,7 @@ def _check_regular(path: str, mode: int) -> None:
 
 
 def _size(path: FilePath) -> float:
-    """Return the size of a regular file; for anything else, such as a folder, there is nothing to compare with."""
+    """Return the size of a regular file, or None for other paths, such as a folder."""
     try:
         found = os.stat(path)
     except OSError:
@@ -267,7 +267,7 @@ def _of_machine() -> Iterator[int]:
 
 
 def _of_groups() -> Iterator[int]:
-    """Yield what each control group with a limit, of version 1 or 2, and those around it leave."""
+    """Yield the remaining memory of each control group with a limit (version 1 or 2) and of its parents."""
     with suppress(OSError, ValueError), open("/proc/self/cgroup", encoding="utf-8") as file:
         for line in file:
             _, controllers, group = line.rstrip("\n").split(":", 2)
@@ -324,7 +324,7 @@ def require(path: FilePath, values: int, arrays: int = 1, *, width: int = 8) -> 
 
 @contextmanager
 def opened(path: FilePath, kind: str) -> Iterator[BinaryIO]:
-    """Open a file; whatever a decoder raises inside becomes a `ReadError` (what `open` raises does not)."""
+    """Open a file; exceptions of decoders inside become a `ReadError`, unlike the errors of `open`."""
     with open_file(path) as file:
         if os.fstat(file.fileno()).st_size == 0:
             raise ReadError(f"{path} is empty: expected {kind}")
@@ -334,7 +334,7 @@ def opened(path: FilePath, kind: str) -> Iterator[BinaryIO]:
 
 @contextmanager
 def decoding(path: FilePath, kind: str) -> Iterator[None]:
-    """Turn every exception but `ReadError` into one, and silence the warnings of decoders."""
+    """Convert every exception to `ReadError`, and suppress the warnings of decoders."""
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
@@ -349,7 +349,7 @@ def decoding(path: FilePath, kind: str) -> Iterator[None]:
 
 
 def extra(package: str, path: FilePath, kind: str) -> Any:
-    """Import an optional package, or say which file needs it and how to install it."""
+    """Import an optional package, or raise an error with the file that needs it and the command that installs it."""
     try:
         return import_module(package)
     except ImportError:
@@ -408,7 +408,7 @@ def record(
     clocks: Sequence[str] = (),
     order: NDArray[np.intp] | None = None,
 ) -> SequenceData:
-    """Return the record of what a file held: at least one sequence, none empty, all with the same channels."""
+    """Return the record of the sequences of a file: at least one, none empty, all with the same channels."""
     if not sequences:
         raise ReadError(f"{path} holds no sequences: save at least one (T, d) array")
     for i, x in enumerate(sequences):

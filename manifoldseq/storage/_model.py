@@ -195,12 +195,12 @@ def _document(path: Path) -> dict[str, Any]:
 
 
 def registered_name(estimator: Any) -> str:
-    """Return the name by which the record of an estimator's class is found."""
+    """Return the name that finds the record of an estimator's class."""
     return asked_as(*_registered(estimator))
 
 
 def _registered(model: Any) -> tuple[hooks.Plugin, hooks.EstimatorSpec]:
-    """Return the record of an estimator's class, with the plugin that gives it."""
+    """Return the record of an estimator's class and its plugin."""
     found = hooks.record_of(model)
     if found is None:
         raise ModelError(
@@ -228,7 +228,7 @@ def _versions(plugin: hooks.Plugin | None) -> dict[str, str]:
 
 
 def package_versions() -> dict[str, str]:
-    """Return the versions of the packages that numbers depend on."""
+    """Return the versions of the packages that affect numerical results."""
     found = {}
     for name in ("manifoldseq", "numpy", "scipy", "scikit-learn"):
         try:

@@ -23,14 +23,14 @@ Types = Mapping[str, type]
 
 RESULT: Types = {"Result": Result}
 _REGISTERED: Mapping[str, type[Any]] = {"kernel": hooks.KernelSpec, "solver": hooks.SolverSpec, "rule": hooks.RuleSpec}
-"""Kinds of records whose objects a file names, if these are dataclasses: their factory makes them again."""
+"""Kinds of records whose dataclasses a file stores by name, because their factory recreates the objects."""
 _MEASURED = {order + size: np.dtype(order + size) for order in "<>" for size in ("f2", "f4", "f8")}
 _TEXTS: Mapping[str, Any] = {"object": np.dtype(object), "string": np.dtypes.StringDType()}
-"""The dtypes of texts that an array file cannot hold; their arrays are stored as texts of one length."""
+"""The string dtypes that an array file cannot contain; their arrays are stored as strings of fixed length."""
 
 
 class Outside(TypeError):
-    """A value that no model file can hold."""
+    """Error for a value that model files cannot contain."""
 
 
 def stored_types(cls: type) -> Types:
@@ -45,7 +45,7 @@ def parameters(estimator: Any) -> dict[str, Any]:
 
 
 def attributes(estimator: Any) -> dict[str, Any]:
-    """Return what `fit` left in an estimator: every attribute that is not a parameter."""
+    """Return the fitted attributes of an estimator: every attribute that is not a parameter."""
     known = parameters(estimator)
     return {name: value for name, value in vars(estimator).items() if name not in known}
 
@@ -60,7 +60,7 @@ def restored(made: Any, values: Mapping[str, Any]) -> Any:
 
 
 class Encoder:
-    """Translates values to JSON; arrays go to `arrays`, named by their place, such as ``systems_.A``."""
+    """Converts values to JSON; arrays are stored in `arrays` under their place, such as ``systems_.A``."""
 
     def __init__(self) -> None:
         self.arrays: dict[str, np.ndarray] = {}
@@ -71,7 +71,7 @@ class Encoder:
         Raises
         ------
         Outside
-            If a part is none of what a file can hold; the message names it.
+            If a part has a type that files cannot contain; the message names the part.
         """
         if isinstance(value, np.generic):
             value = value.item()
@@ -145,7 +145,7 @@ class Encoder:
         return {"array": place, **exact}
 
     def packed(self) -> bytes:
-        """Return the arrays as the bytes of a ``.npz`` file, the same ones for the same arrays."""
+        """Return the arrays as the bytes of a ``.npz`` file; equal arrays give equal bytes."""
         buffer = io.BytesIO()
         with zipfile.ZipFile(buffer, "w") as archive:
             for place, array in self.arrays.items():
@@ -155,7 +155,7 @@ class Encoder:
 
 
 def decode(value: Any, arrays: Mapping[str, np.ndarray], types: Types) -> Any:
-    """Return what `Encoder.encode` was given; only classes in `types`, and registered ones, are ever called."""
+    """Return the value that `Encoder.encode` received; only classes in `types` and registered classes are called."""
     if not isinstance(value, dict):
         return value
     content: Any

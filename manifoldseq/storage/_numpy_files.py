@@ -18,11 +18,11 @@ from ._real import real_dtype
 
 T = TypeVar("T")
 MAPPED = 1 << 26
-"""Bytes from which arrays are mapped: the files of smaller ones, which are read, may be written anew."""
+"""Number of bytes from which arrays are mapped; smaller arrays are read, so that their files may be rewritten."""
 
 
 class Loader:
-    """A loader of members of an archive, which checks the memory of all members and of their `real` numbers."""
+    """A loader of members of an archive, which checks the memory for all members and their `real` numbers."""
 
     def __init__(
         self, path: FilePath, archive: zipfile.ZipFile, members: dict[str, zipfile.ZipInfo], *, real: bool = False
@@ -178,7 +178,7 @@ def release(array: NDArray[Any]) -> None:
 
 
 def _undisturbed(read: Callable[[], T]) -> T:
-    """Return ``read()``, tried again where another thread disturbed Python's parser: headers are Python literals.
+    """Return ``read()``, repeated if another thread disturbed Python's parser, because headers are Python literals.
 
     Python 3.11 and 3.12 keep one recursion depth for all threads that parse (python/cpython#106905): the
     ``SystemError`` that follows says nothing about the file.

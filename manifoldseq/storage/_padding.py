@@ -9,7 +9,7 @@ from ._data import SequenceData
 
 
 def without_padding(data: SequenceData) -> tuple[SequenceData, str]:
-    """Return series of one length without the missing values at their ends where all channels end, and what was cut."""
+    """Return series of one length without missing values at the common end, and a description of the removed steps."""
     lengths = {x.shape[0] for x in data.sequences}
     if len(data) < 2 or len(lengths) != 1 or not any(np.isnan(x[-1:]).all() for x in data.sequences if _dense(x)):
         return data, ""

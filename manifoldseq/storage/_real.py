@@ -70,7 +70,7 @@ def check_real(X: Any, name: str = "X") -> Any:
 
 
 def real_dtype(dtype: np.dtype) -> np.dtype:
-    """Return the dtype in which numbers of another are kept: float32 as it is, anything else as float64.
+    """Return the dtype for numbers of another dtype: float32 for float32, and float64 for all others.
 
     Examples
     --------
@@ -81,7 +81,7 @@ def real_dtype(dtype: np.dtype) -> np.dtype:
 
 
 def check_unmasked(y: Any, name: str = "y") -> Any:
-    """Return labels as they are; raise the message of `check_real` if they are masked.
+    """Return labels unchanged; raise the error of `check_real` if they are masked.
 
     Examples
     --------
@@ -109,7 +109,7 @@ def warn_of_order(shape: tuple[int, ...], name: str, remedy: str, stacklevel: in
     remedy : str
         The advice for an array in the other order, and for an array in the right order.
     stacklevel : int
-        Of `warnings.warn`.
+        The `stacklevel` of `warnings.warn`.
 
     Examples
     --------

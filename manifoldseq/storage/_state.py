@@ -18,7 +18,7 @@ _KEYS = frozenset({str})
 
 
 class _Outside(TypeError):
-    """A part outside the grammar; its place is filled in while the recursion unwinds."""
+    """Error for a part outside the grammar; its place is added while the recursion returns."""
 
     def __init__(self, message: str, place: str = "") -> None:
         super().__init__(f"state{place} {message}")
@@ -28,8 +28,8 @@ class _Outside(TypeError):
 def normalize(state: State, before: State = None, *, copy: bool = False) -> State:
     """Return the state with C-contiguous read-only arrays and plain Python scalars.
 
-    Parts that already conform keep their identity; those that are parts of `before`, a normalized state, are not looked
-    at again. With ``copy`` writeable arrays are copied instead of being made read-only.
+    Parts that already conform keep their identity; parts of `before`, a normalized state, are not validated again. With
+    ``copy`` writeable arrays are copied instead of being made read-only.
 
     Raises
     ------

@@ -21,7 +21,7 @@ _SERIES = frozenset(
 _CHANNELS = frozenset(
     "channel channels feature features variable variables sensor sensors component components dim dims space".split()
 )
-"""Words by which dimensions say what they are."""
+"""Names of dimensions by their meaning."""
 
 
 def is_xarray(data: Any) -> bool:
@@ -89,7 +89,7 @@ class _Marks:
     array: Any
 
     def codes(self, axis: str, series: str | None, shape: tuple[int, int]) -> tuple[NDArray[np.intp] | None, list[Any]]:
-        """Number the labels from 0, one for each time step of each sequence."""
+        """Return label codes from 0, one for each time step of each sequence."""
         if self.label is None:
             return None, []
         kept = [name for name in (series, axis) if name in self.array.dims]
@@ -161,12 +161,12 @@ def _of_variables(
 
 
 def _series(dimension: Any) -> str | None:
-    """Return the dimension of the sequences where variables are the channels; None if it names channels too."""
+    """Return the dimension of the sequences if variables are the channels; None if the dimension names channels."""
     return None if str(dimension).lower() in _CHANNELS else dimension
 
 
 def _sides(path: str, dims: Iterable[Any], axis: str, id: str | None) -> tuple[str | None, str | None]:
-    """Return which dimensions are the sequences and the channels."""
+    """Return the dimensions of the sequences and of the channels."""
     others = [name for name in dims if name != axis]
     shown = ", ".join(repr(str(name)) for name in others)[:200] or "none"
     if axis not in dims or len(others) > 2:
@@ -196,7 +196,9 @@ def _selected(
         wanted = matching(have, columns)
     except LookupError as error:
         shown = ", ".join(have[:10])[:200]
-        raise ReadError(f"{path} has no channel {quoted(error.args[0])} but {shown}: name it with columns=…") from None
+        raise ReadError(
+            f"{path} has no channel {quoted(error.args[0])}, its channels are {shown}: select some with columns=…"
+        ) from None
     return block[:, :, wanted], tuple(have[j] for j in wanted)
 
 

@@ -23,7 +23,7 @@ _METHODS = ("predict", "transform", "predict_proba", "decision_function", "score
 
 @dataclass(frozen=True)
 class Case:
-    """An estimator, the data, and how ``fit`` and the other methods take them."""
+    """An estimator, the data, and the form of the data for ``fit`` and the other methods."""
 
     estimator: Any
     data: list[np.ndarray]
@@ -32,14 +32,14 @@ class Case:
     seed: int
 
     def new(self) -> Any:
-        """Return an unfitted copy with a fixed seed and, as scikit-learn's checks do it, few iterations."""
+        """Return an unfitted copy with a fixed seed and few iterations, as in scikit-learn's checks."""
         from sklearn.base import clone
 
         return quick(cast(Any, clone(self.estimator)), self.seed)
 
     @cached_property
     def once(self) -> Any:
-        """The estimator fitted to the data; laws that only ask it share it."""
+        """The estimator fitted to the data, shared by checks that do not change it."""
         return self.fit(self.new(), self.copies())
 
     def copies(self) -> list[np.ndarray]:
@@ -47,7 +47,7 @@ class Case:
         return [array.copy() for array in self.data]
 
     def fit(self, estimator: Any, data: Any) -> Any:
-        """Fit; few iterations may well be too few, so warnings are not heard."""
+        """Fit without warnings, because few iterations may be too few."""
         labels = self._labels(data) if "y" in inspect.signature(estimator.fit).parameters else None
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
@@ -95,7 +95,7 @@ def _needs_labels(estimator: Any) -> bool:
 
 
 def common_laws(exam: Examination, case: Case) -> bool:
-    """Judge what every estimator owes; False if it cannot be fitted."""
+    """Check the conventions of all estimators; return False if the estimator cannot be fitted."""
     exam.law("parameters are stored untouched and survive clone", lambda: _parameters(case))
     exam.law("an unfitted estimator raises NotFittedError", lambda: _unfitted(case))
     if not exam.law("fit returns the estimator", lambda: _fits(case)):
@@ -227,7 +227,7 @@ def raises(action: Callable[[], Any], words: str) -> Verdict:
 
 
 def unreal(array: np.ndarray) -> list[tuple[str, Any]]:
-    """Return, by name, what is like an array of numbers but must not be taken for one."""
+    """Return, by name, objects that resemble an array of numbers but must be rejected."""
     objects = array.astype(object)
     objects[0, 0] = None
     return [
@@ -239,7 +239,7 @@ def unreal(array: np.ndarray) -> list[tuple[str, Any]]:
 
 
 def learned(fitted: Any) -> dict[str, Any]:
-    """Return the public fitted attributes, but for measured times."""
+    """Return the public fitted attributes except measured times."""
     attributes = {
         name: value for name, value in vars(fitted).items() if name.endswith("_") and not name.startswith("_")
     }
@@ -250,7 +250,7 @@ def learned(fitted: Any) -> dict[str, Any]:
 
 
 def alike(a: Any, b: Any) -> bool:
-    """Return whether two answers agree bit by bit, objects without a comparison by their attributes but for times."""
+    """Return whether two results are bit-identical; objects are compared by their attributes without times."""
     if isinstance(a, Mapping) and isinstance(b, Mapping):
         return a.keys() == b.keys() and all(alike(a[key], b[key]) for key in a)
     if type(a) is type(b) and type(a).__eq__ is object.__eq__ and hasattr(a, "__dict__"):

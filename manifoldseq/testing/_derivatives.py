@@ -112,7 +112,7 @@ def check_hessian(problem: Problem | tuple[Manifold, Objective], x: Any = None, 
 
 
 def gradient_laws(exam: Examination, problem: Problem[Point], x: Point, rng: np.random.Generator) -> None:
-    """Judge value and gradient at `x`."""
+    """Check value and gradient at `x`."""
     manifold, f = problem.manifold, at_boundary(problem.objective)
 
     def well_formed() -> Verdict:
@@ -152,7 +152,7 @@ def _same_at_equivalent(manifold: Manifold[Point], f: Objective, x: Point, limit
 
 
 def hessian_laws(exam: Examination, problem: Problem[Point], x: Point, rng: np.random.Generator) -> None:
-    """Judge the Hessian product at `x`."""
+    """Check the Hessian product at `x`."""
     manifold, f = problem.manifold, at_boundary(problem.objective)
     curved = manifold.hessian
     if curved is None:
@@ -201,10 +201,10 @@ def _along_curves(
     rng: np.random.Generator,
     law: Callable[[Point], Measured],
 ) -> None:
-    """Judge a law along a random direction, and along one in each factor of a product.
+    """Check a law along a random direction, and along one direction in each factor of a product.
 
-    It fails if it fails along three such directions: a short plot in single precision may mislead once, and a wrong
-    derivative is wrong along almost all.
+    The law fails if it fails along three such directions: a short plot in single precision can mislead once, whereas a
+    wrong derivative is wrong along almost all directions.
     """
 
     def judged(only: int | None) -> Measured:

@@ -168,7 +168,7 @@ def _stays(problem: Problem, update: Any, x: Any) -> Verdict:
 
 
 def _others(problem: Problem, update: Any, x: Any) -> Verdict:
-    """Return whether an update replaces no factor but those that it names."""
+    """Return whether an update replaces only the factors that it names."""
     names = problem.manifold.names or ()
     if not names or set(update.factors) >= set(names):
         return True, "it replaces all factors"
@@ -180,8 +180,8 @@ def _others(problem: Problem, update: Any, x: Any) -> Verdict:
 def _damped(problem: Problem, update: Any, x: Any) -> Verdict:
     """Compare the value at a point with that after a damped update, the factors of plain updates held fixed.
 
-    A damped update may hold a plain one, such as an M-step after a step of the projection, which lowers the value by
-    itself and would hide an error in the rest.
+    A damped update may contain a plain update, such as an M-step after a step of the projection, which decreases the
+    value by itself and would hide an error in the other part.
     """
     f, additive = problem.objective, cast(Any, problem.objective.additive)
     sums, before, names = additive.sums(x), f.value(x), problem.manifold.names or ()

@@ -30,12 +30,12 @@ def as_problem(problem: Any) -> Problem:
 
 
 def at_boundary(objective: Objective) -> Objective:
-    """Return the objective as solvers see it: read-only points in, checked structure and dtype out."""
+    """Return the objective as solvers get it: read-only points, and results of validated structure and dtype."""
     return Counter().wrap(objective)
 
 
 def start(problem: Problem[Point], x: Any, rng: np.random.Generator) -> Point:
-    """Return the read-only point that a user gave, or a random one away from active bounds."""
+    """Return the given point (read-only), or a random point away from active bounds."""
     return freeze(interior_point(problem.manifold, rng) if x is None else start_point(problem, x, rng))
 
 
@@ -73,7 +73,7 @@ def _within_bounds(manifold: Manifold, x: Any, u: Any) -> Any:
 
 
 def reaches(manifold: Manifold[Point], x: Point, u: Point, t: float) -> bool:
-    """Return whether the retraction along t·u is not yet held up by a bound."""
+    """Return whether the retraction along t·u does not reach a bound."""
     if isinstance(manifold, Factored):
         return all(reaches(f, a, b, t) for f, a, b in zip(manifold.factors, x, u, strict=True))
     if not manifold.bounded or t <= _NEAR:
@@ -82,7 +82,7 @@ def reaches(manifold: Manifold[Point], x: Point, u: Point, t: float) -> bool:
 
 
 def stays_inside(manifold: Manifold, x: Any, u: Any, t: float) -> bool:
-    """Return whether x + t·u has not left an open set, beyond whose boundary a geodesic may be reflected."""
+    """Return whether x + t·u is inside an open set, because geodesics may be reflected at its boundary."""
     if isinstance(manifold, Power):
         return stays_inside(manifold.manifold, x, u, t)
     if isinstance(manifold, Factored):
@@ -93,7 +93,7 @@ def stays_inside(manifold: Manifold, x: Any, u: Any, t: float) -> bool:
 
 
 def _kept(manifold: Manifold[Point], x: Point, u: Point, t: float) -> Point:
-    """Return which coordinates the retraction moves at the velocity u."""
+    """Return a mask of the coordinates that the retraction moves with the velocity u."""
 
     def kept(a: np.ndarray, b: np.ndarray, v: np.ndarray) -> np.ndarray:
         return np.abs(b - a) >= 0.99 * t * np.abs(v)

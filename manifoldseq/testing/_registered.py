@@ -37,7 +37,7 @@ _CHECKS = {
 
 
 class NotExercised(Exception):
-    """The record can be imported, and nothing of it was run; the message says why."""
+    """Error for a record that can be imported but not run; the message is the reason."""
 
 
 def check_record(record: hooks.Record, others: Sequence[hooks.Record] = ()) -> Report:
@@ -52,12 +52,12 @@ def check_record(record: hooks.Record, others: Sequence[hooks.Record] = ()) -> R
     Returns
     -------
     Report
-        With at least one law.
+        A report with at least one law.
 
     Raises
     ------
     NotExercised
-        If there is no data to run it on. Its targets were imported.
+        If there are no data for a test. The targets were imported.
     Exception
         Exceptions of the targets.
     """

@@ -23,11 +23,11 @@ class Curve(NamedTuple):
 
 
 Verdict = tuple[bool, str]
-"""Whether a law holds, and the figure or the message to show for it."""
+"""Whether a law holds, and the figure or the message for the report."""
 
 
 class Measured(NamedTuple):
-    """A verdict with the error that it was read off."""
+    """A verdict with the measured error."""
 
     ok: bool
     detail: str
@@ -151,7 +151,7 @@ class Examination:
         self._laws: list[Law] = []
 
     def law(self, name: str, test: Callable[[], Verdict | Measured]) -> bool:
-        """Judge one law and return whether it holds."""
+        """Check one law and return whether it holds."""
         try:
             outcome = test()
             verdict = outcome if isinstance(outcome, Measured) else Measured(*outcome)

@@ -22,13 +22,13 @@ def slope_law(error: Callable[[float], tuple[float, float]], minimum: float) -> 
     error : callable
         ``error(step) -> (error, rounding error to expect)``; an error that is not finite is out of reach.
     minimum : float
-        The slope must exceed it; an error that is at rounding level at all steps is exact.
+        The value that the slope must exceed. An error that is at rounding level at all steps counts as exact.
     """
     return measured_slope(error, minimum)[:2]
 
 
 def measured_slope(error: Callable[[float], tuple[float, float]], minimum: float) -> Measured:
-    """Return what :func:`slope_law` does, with the errors."""
+    """Return the result of :func:`slope_law`, with the errors."""
     errors, levels = np.array([error(float(step)) for step in STEPS]).T
     if not np.any(np.isfinite(errors[:_WINDOW])):
         return Measured(False, "the values near the point are not finite")
@@ -43,10 +43,10 @@ def measured_slope(error: Callable[[float], tuple[float, float]], minimum: float
 def fitted_slope(steps: np.ndarray, errors: np.ndarray, levels: np.ndarray) -> float | None:
     """Return the slope of log error over log step, or None where the error is at rounding level.
 
-    Of all runs of eight neighbouring steps whose errors exceed those at the very smallest steps, which are rounding,
-    the one with the smallest steps that is a straight line counts: there the lowest order that is present dominates. A
-    wrong derivative shows first at small steps, curvature of the plot at large ones. Flat runs are rounding too and
-    count only if there is nothing else.
+    The slope is measured on a run of eight neighbouring steps whose errors exceed the rounding errors at the smallest
+    steps: the straight run with the smallest steps, where the lowest order dominates. A wrong derivative appears at
+    small steps, and curvature of the plot at large steps. Flat runs are due to rounding and are used only if there is
+    no other run.
     """
     finite = np.isfinite(errors)
     noise = np.max(errors[:_WINDOW], where=finite[:_WINDOW], initial=0)

@@ -14,11 +14,11 @@ torch: Any = import_module("torch")
 # A trick of speed: with a retraction in every step an epoch on MNIST at lr=0.001 takes 1.07, 1.17 and 2.07 times as
 # long with 50, 200 and 400 rows, at lr=0.05 as long (`python -m benchmarks.tricks skip`).
 _SLACK = 8
-"""How many roundings rows may be from orthonormal before a step makes them so again: below 1e-6 in float32."""
+"""Deviation of rows from orthonormality, in units of rounding, above which a step retracts: below 1e-6 in float32."""
 
 
 class _Riemannian(torch.optim.Optimizer):  # pyright: ignore[reportUntypedBaseClass]
-    """What both have in common: which parameters are orthonormal, and the way back to the manifold."""
+    """Base class of both optimizers: the selection of orthonormal parameters, and the retraction."""
 
     def __init__(self, params: Iterable[Any], defaults: dict[str, Any]) -> None:
         self._seen: dict[Any, tuple[Any, ...]] = {}  # what parameters were after their last step
@@ -26,7 +26,7 @@ class _Riemannian(torch.optim.Optimizer):  # pyright: ignore[reportUntypedBaseCl
         self._uncompiled = uncompiled(self._step)
 
     def add_param_group(self, param_group: dict[str, Any]) -> None:
-        """Add parameters with settings of their own, checked as those of the constructor are."""
+        """Add parameters with their own settings, which are validated like those of the constructor."""
         super().add_param_group(param_group)
         try:
             _check_group(self.param_groups[-1])
@@ -35,7 +35,7 @@ class _Riemannian(torch.optim.Optimizer):  # pyright: ignore[reportUntypedBaseCl
             raise
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        """Take what was saved, also by an optimizer of torch; every parameter is looked at before its next step."""
+        """Restore a saved state, also of an optimizer of torch; every parameter is checked before its next step."""
         super().__setstate__(state)
         self._seen = {}
         self._uncompiled = uncompiled(self._step)
@@ -66,9 +66,9 @@ class _Riemannian(torch.optim.Optimizer):  # pyright: ignore[reportUntypedBaseCl
                                 self._move_freely(group, p, self.state[p])
 
     def _notice_changes(self, p: Any, state: dict[str, Any]) -> None:
-        """Look at a parameter that was changed by something else, such as a file: `gap` says nothing about it then.
+        """Check a parameter that was changed from outside, for example by a file, because `gap` is then outdated.
 
-        Where it is as orthonormal as it was, `gap` stays, so that training goes on bit by bit from a file.
+        If it is equally orthonormal, `gap` stays, so that training continues bit-identically from a file.
         """
         if self._seen.get(p) == _identity(p):
             return
@@ -300,7 +300,7 @@ def _dense(G: Any) -> Any:
 
 
 def _identity(p: Any) -> tuple[Any, ...]:
-    """Return what changes with a parameter: torch counts the changes in place, other tensors lie elsewhere."""
+    """Return an identity that changes with a parameter: torch's count of in-place changes, and the address."""
     return p._version, p.data_ptr(), p.dtype
 
 

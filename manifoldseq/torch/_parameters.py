@@ -13,19 +13,19 @@ torch: Any = import_module("torch")
 
 _DTYPES = (torch.float32, torch.float64)
 _NEAR = 1e-5
-"""Entries of W W' - I up to this are left: a copy of a parameter is the same to the last bit."""
+"""Entries of W W' - I up to this value are not corrected, so that copies of a parameter are bit-identical."""
 FAR = 1e-3
-"""Entries of W W' - I above this are more than rounding: tensors that should be orthonormal and are not."""
+"""Entries of W W' - I above this value exceed rounding, so that a tensor is not orthonormal."""
 
 
 class OrthonormalParameter(torch.nn.Parameter):  # pyright: ignore[reportUntypedBaseClass]
     """An orthonormal parameter: a matrix of shape[0] orthonormal rows, or of orthonormal columns if these are fewer.
 
-    A kernel of a convolution, (out, in, height, width), is the matrix (out, in * height * width). It is an ordinary
-    `torch.nn.Parameter` of a module otherwise: in its `state_dict` under its own name, moved by ``to(device)``, and
-    cast by autocast in products without being changed. `RiemannianSGD` and `RiemannianAdam` keep it orthonormal, and so
-    do torch optimizers with `keep_orthonormal`. For a parameter of a module use `orthonormalize`, which also handles
-    ``load_state_dict``.
+    A kernel of a convolution, (out, in, height, width), is the matrix (out, in * height * width). In all other respects
+    it is an ordinary `torch.nn.Parameter` of a module: it is in the `state_dict` under its own name, ``to(device)``
+    moves it, and autocast casts it in products without changing it. `RiemannianSGD` and `RiemannianAdam` keep it
+    orthonormal, and so do torch optimizers with `keep_orthonormal`. For a parameter of a module use `orthonormalize`,
+    which also handles ``load_state_dict``.
 
     Parameters
     ----------
@@ -36,7 +36,8 @@ class OrthonormalParameter(torch.nn.Parameter):  # pyright: ignore[reportUntyped
     Raises
     ------
     ValueError
-        For another dtype (keep parameters in float32 and use autocast), a vector, NaN, or a tensor without values.
+        If the tensor has another dtype (keep parameters in float32 and use autocast), is a vector, contains NaN, or has
+        no values.
 
     Examples
     --------
@@ -56,7 +57,7 @@ class OrthonormalParameter(torch.nn.Parameter):  # pyright: ignore[reportUntyped
         return OrthonormalParameter, (self.data, self.requires_grad)
 
     def __repr__(self) -> str:
-        """Say what it is."""
+        """Return the representation with the type."""
         return f"Orthonormal{super().__repr__()}"
 
 
@@ -220,7 +221,7 @@ def check_tensor(data: Any) -> None:
 
 
 def _nearest(data: Any) -> Any:
-    """Return the nearest orthonormal tensor, or the tensor itself where it is orthonormal."""
+    """Return the nearest orthonormal tensor, or the tensor itself if it is orthonormal."""
     check_tensor(data)
     data = data.detach()
     gap = orthonormality(data)

@@ -15,7 +15,8 @@ _SERIES = (-1 / 2, 3 / 8, -5 / 16, 35 / 128, -63 / 256, 231 / 1024, -429 / 2048,
 def polar_rows(Y: Any) -> Any:
     """Return the nearest matrix with orthonormal rows, of a tensor (M, D) with M <= D.
 
-    If Y is nearly orthonormal, it is computed by an iteration of products, else by an eigendecomposition in float64.
+    If Y is nearly orthonormal, the result is computed by an iteration of products, and otherwise by an
+    eigendecomposition in float64.
 
     One step is ``p(E) Y`` with ``E = Y Y' - I`` and p the Taylor polynomial of ``(I + E)^(-1/2)`` whose error is below
     rounding. After a tangent step E is quadratic in the step, so that one step nearly always suffices: it costs two
@@ -86,4 +87,4 @@ def _check_wide(Y: Any) -> None:
 
 
 RETRACTIONS: dict[str, Callable[[Any], Any]] = {"polar": polar_rows, "qr": qr_rows}
-"""What optimizers, networks and their tables choose from; a new one is one entry."""
+"""The retractions by name, for optimizers, networks and their tables."""

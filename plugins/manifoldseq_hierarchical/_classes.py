@@ -1,4 +1,4 @@
-"""Frames and their classes: labels or segments as codes 0 to h - 1, or a matrix of members."""
+"""Frames and their classes: labels or segments as codes 0 to h - 1, or a membership matrix."""
 
 from typing import Any
 
@@ -11,12 +11,12 @@ from ._moments import Array, Codes
 
 
 def frames(X: Any, name: str = "X") -> NDArray:
-    """Return frames as an array of shape (N, d) of a real dtype, not copied if it is one.
+    """Return frames as an array of shape (N, d) of a real dtype; arrays are not copied.
 
     Raises
     ------
     ValueError
-        If they are something else, or there are none.
+        If the frames have another form, or if there are no frames.
     """
     array = np.asarray(check_real(X, name))
     if array.ndim != 2 or array.dtype.kind not in "biuf":
@@ -29,18 +29,18 @@ def frames(X: Any, name: str = "X") -> NDArray:
 
 
 def one_per_frame(y: Any, n_frames: int) -> NDArray:
-    """Return what is said of each frame, shape (N,); a column is taken too.
+    """Return one value per frame, shape (N,); a column of shape (N, 1) is accepted.
 
     Raises
     ------
     ValueError
-        If it has another shape.
+        If the array has another shape.
     """
     labels = np.asarray(check_unmasked(y))
     if labels.ndim == 2 and labels.shape[1] == 1:
         labels = labels[:, 0]
     if labels.shape != (n_frames,):
-        raise ValueError(f"y has shape {labels.shape} for {n_frames} frames: pass one for each frame")
+        raise ValueError(f"y has shape {labels.shape} for {n_frames} frames: pass one label for each frame")
     return labels
 
 
@@ -58,10 +58,12 @@ def class_codes(y: Any, n_frames: int) -> tuple[NDArray, Codes]:
         if missing.any():
             raise ValueError(f"y has NaN at frame {int(missing.argmax())}: give each frame a label")
         if labels.dtype.kind == "f" and not (np.isfinite(labels) & (labels == np.round(labels))).all():
-            raise ValueError("Unknown label type: y holds continuous numbers: pass one class per frame")
+            raise ValueError("Unknown label type: y contains continuous numbers: pass one class per frame")
         classes, codes = np.unique(labels, return_inverse=True)
     except TypeError:
-        raise ValueError("y mixes labels that cannot be sorted, such as text and None: use one kind") from None
+        raise ValueError(
+            "y mixes labels that cannot be sorted, such as text and None: use labels of one type"
+        ) from None
     return classes, codes.astype(np.int64).reshape(-1)
 
 
@@ -78,7 +80,7 @@ def segment_codes(lengths: Any, n_frames: int) -> Codes:
         raise ValueError("segments must be whole numbers, the length of each segment: pass for example [40, 60]")
     if (lengths < 1).any():
         k = int((lengths < 1).argmax())
-        raise ValueError(f"segment {k} has length {lengths[k]}, it is empty: leave it out")
+        raise ValueError(f"segment {k} has length {lengths[k]} and is empty: leave it out")
     if lengths.sum() != n_frames:
         raise ValueError(f"the segments have {lengths.sum()} frames but X has {n_frames}: their lengths must add up")
     return np.repeat(np.arange(len(lengths)), lengths)
@@ -113,12 +115,12 @@ def member_rows(members: Members) -> list[NDArray[np.intp]]:
 
 
 def frames_and_members(data: Any, partition: bool) -> tuple[Array, Members]:
-    """Return the frames of a model's data, a list of classes or a pair (X, labels), and what is in which class.
+    """Return the frames and the classes of a model's data, which are a list of classes or a pair (X, labels).
 
     Raises
     ------
     ValueError
-        If they are something else, or no partition although one is asked for.
+        If the data have another form, or if the classes are not a partition although one is required.
     """
     if isinstance(data, tuple) and len(data) == 2:
         X, labels = frames(data[0]), np.asarray(check_unmasked(data[1], "labels"))
@@ -129,7 +131,8 @@ def frames_and_members(data: Any, partition: bool) -> tuple[Array, Members]:
     for k, of_class in enumerate(classes):
         if of_class.shape[1] != classes[0].shape[1]:
             raise ValueError(
-                f"class {k} has {of_class.shape[1]} features but class 0 has {classes[0].shape[1]}: they must agree"
+                f"class {k} has {of_class.shape[1]} features but class 0 has {classes[0].shape[1]}: pass equal numbers "
+                "of features"
             )
     return np.concatenate(classes), np.repeat(np.arange(len(classes)), [len(of_class) for of_class in classes])
 

@@ -17,15 +17,15 @@ from manifoldseq.estimators import quoted
 from ._moments import Array, centred, frame_blocks, not_finite
 
 _WELL = 1e-3
-"""Singular values below this share of the largest are not left to the Gram matrix, which squares them."""
+"""The Gram matrix, which squares singular values, is not used for values below this fraction of the largest."""
 
 
 _FARTHEST = 1e100
-"""Beyond this, squares of many coordinates may overflow."""
+"""Upper bound of coordinates: the squares of many larger coordinates may overflow."""
 
 
 def check_components(n_components: Any, d: int) -> int | None:
-    """Return a number of directions from 1 to d, or None for the optimal one."""
+    """Validate a number of directions from 1 to d, or None for the optimal number."""
     if n_components is None:
         return None
     if not isinstance(n_components, Integral) or isinstance(n_components, bool) or not 1 <= int(n_components) <= d:
@@ -36,7 +36,7 @@ def check_components(n_components: Any, d: int) -> int | None:
 
 
 def resolved_origin(center: Any, mean: Array) -> Array:
-    """Return the point mu_0 that a setting `center` stands for: True for the mean, False for 0, or d numbers."""
+    """Return the point mu_0 of a setting `center`: True for the mean, False for 0, or d numbers."""
     if isinstance(center, bool | np.bool_):
         return mean if center else np.zeros_like(mean)
     try:
@@ -74,7 +74,7 @@ def leading_directions(B: Array, tolerance: float, n_components: int | None = No
 
     Notes
     -----
-    By the h×h Gram matrix where 2h ≤ d and B is well conditioned on its range, else by the thin singular value
+    The h×h Gram matrix is used if 2h ≤ d and B is well conditioned on its range, and otherwise the thin singular value
     decomposition.
     """
     h, d = B.shape
@@ -92,7 +92,7 @@ def leading_directions(B: Array, tolerance: float, n_components: int | None = No
 
 
 def _by_gram(B: Array, tolerance: float) -> tuple[Array, Array] | None:
-    """Return the directions that the Gram matrix resolves if what it does not resolve is rounding, else None."""
+    """Return the directions from the Gram matrix, or None if directions that it does not resolve exceed rounding."""
     # B B' = W diag(s²) W', (h, h): V = B' W / s, for singular values that squaring has not lost
     values, W = np.linalg.eigh(B @ B.T)
     values, W = values[::-1], W[:, ::-1]
@@ -106,7 +106,7 @@ def _by_gram(B: Array, tolerance: float) -> tuple[Array, Array] | None:
 
 
 def orthonormalized(V: Array) -> Array:
-    """Return the polar factor of nearly orthonormal columns: one Newton step, exact to the square of the defect."""
+    """Return the polar factor of nearly orthonormal columns by one Newton step (error quadratic in the defect)."""
     return V @ (1.5 * np.eye(V.shape[1]) - 0.5 * (V.T @ V))
 
 
@@ -154,7 +154,7 @@ def decode(Z: NDArray, V: Array, origin: Array) -> NDArray:
 def nearest(Z: NDArray, centroids: NDArray) -> tuple[NDArray[np.intp], NDArray]:
     """Return the row of the nearest centroid of each row of `Z`, and the squared distance; ties go to the first.
 
-    One matrix product per block: nothing of shape (N, h, m) or (N, h) is made.
+    The function computes one matrix product per block; no array of shape (N, h, m) or (N, h) is allocated.
     """
     # |z - c|² = |z|² - 2 z'c + |c|², of which |z|² does not choose
     offsets, twice = np.square(centroids).sum(axis=1), -2 * centroids.T

@@ -13,11 +13,11 @@ from ._closed_form import completed, decode, encode, nearest
 from ._moments import Array
 
 _FLOATS: Any = [np.float64, np.float32]
-"""What `check_array` keeps; as `dtype` it takes lists, though by its own signature only names."""
+"""The dtypes that `check_array` keeps; it accepts lists of dtypes, although its signature names only strings."""
 
 
 class SubspaceCodes(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
-    """Mixin of fitted estimators with ``components_``, ``center_`` and ``cluster_centers_``; not to be instantiated."""
+    """Mixin of fitted estimators with ``components_``, ``center_`` and ``cluster_centers_``; it is not instantiated."""
 
     components_: Array
     center_: Array
@@ -61,7 +61,7 @@ class SubspaceCodes(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
         Z = check_array(check_real(X), dtype=_FLOATS)
         if Z.shape[1] != len(self.components_):
             raise ValueError(
-                f"the codes have shape {Z.shape}: pass (N, {len(self.components_)}), as transform gives them"
+                f"the codes have shape {Z.shape}: pass (N, {len(self.components_)}), as returned by transform"
             )
         return decode(Z, self._basis(), self.center_)
 
@@ -84,7 +84,7 @@ class SubspaceCodes(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
         return self.scatter_ - np.concatenate([[0.0], np.cumsum(np.square(self.singular_values_))])
 
     def _basis(self) -> Array:
-        """Return the columns that frames are made of again, shape (d, m)."""
+        """Return the columns that reconstruct frames, shape (d, m)."""
         return self.components_.T
 
     @property

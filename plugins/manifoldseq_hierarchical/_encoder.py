@@ -43,19 +43,19 @@ from ._quantize import BITS, WIDTH, ProductQuantizer, RelativeQuantizer, ScalarQ
 
 @dataclass(frozen=True)
 class StorageReport:
-    """Bytes of everything that must be kept to search an encoded sequence.
+    """Number of bytes of all data that the search of an encoded sequence needs.
 
     Attributes
     ----------
     parts : dict of str to int
         Bytes by part: ``codes`` of the points, ``ends`` (the first and the last frame), ``subspace`` (V and the
         origin), ``quantizer`` (scales or codebooks), ``growth`` (the sum of an unfinished segment, and the last two
-        frames that were appended), ``numbers`` (frames, length of segments, bits, branching, levels). Not
-        ``singular_values_``, which a model file keeps too and no search needs.
+        frames that were appended), ``numbers`` (frames, length of segments, bits, branching, levels).
+        ``singular_values_`` is not counted: a model file contains it, but no search needs it.
     n_frames : int
     resident : int
-        Bytes in memory while searching: `total`, codes of nodes above the points, and a buffer of decoded points. Not
-        the scores of queries, at most a few MiB for many of them at once.
+        Bytes in memory while searching: `total`, codes of nodes above the points, and a buffer of decoded points. The
+        scores of queries are not counted; they need at most a few MiB for many queries.
 
     Examples
     --------
@@ -75,12 +75,12 @@ class StorageReport:
 
     @property
     def total(self) -> int:
-        """Bytes in all, without `resident`."""
+        """Total number of bytes, without `resident`."""
         return sum(self.parts.values())
 
     @property
     def per_frame(self) -> float:
-        """Bytes per frame."""
+        """Number of bytes per frame."""
         return self.total / self.n_frames
 
     def __str__(self) -> str:
@@ -114,35 +114,34 @@ _RULES = {
     "beam": check_whole,
 }
 _LENGTH = 40
-"""Frames per point by default."""
+"""Default number of frames per point."""
 _LONGEST = 400
-"""Frames per point within a budget, at most."""
+"""Maximum number of frames per point within a budget."""
 _FLAT = 100_000
-"""Frames up to which a search compares with all points: it is as fast, and exact."""
+"""Number of frames up to which a search compares all points, which is exact and equally fast."""
 _ASKED = 800
-"""Own frames with noise that are looked for to choose codes."""
+"""Number of noisy copies of training frames that are queried to choose codes."""
 _APART = 10
-"""Frames that a place may be off, and whose distance gives the size of the noise."""
+"""Tolerated error of a place in frames; the distance of frames at this interval determines the size of the noise."""
 _NOISE = 1.0
-"""Noise of the copies, in a coordinate, relative to the difference of such frames."""
+"""Noise of a coordinate of the copies, relative to the difference of such frames."""
 _AS_GOOD = 0.02
-"""Recall that fewer bytes may cost."""
+"""Tolerated loss of recall for fewer bytes."""
 _AS_SURE = 0.001
-"""Recall that is within the errors of its estimate."""
+"""Difference of recall within the errors of its estimate."""
 _NUMBERS = 5 * 8
-"""Bytes of the settings that a search needs: frames, segment length, bits, branching, levels. The frames of the points
-follow from the first two."""
+"""Number of bytes of the settings of a search: frames, segment length, bits, branching, levels."""
 _FEW_COLUMNS = 8
-"""Columns up to which four and eight bits are tried too: what else is kept takes as many bytes as they do."""
+"""Number of columns up to which four and eight bits are also compared: other data then need as many bytes."""
 _UNSURE = 0.5
-"""Estimated recall below which a warning says so."""
+"""Estimated recall below which a warning is given."""
 _RANGE = 1e-15, 1e17
-"""Distances of points from their mean that single precision, in which places are searched, can square and multiply."""
+"""Maximum distance of points from their mean, such that single precision can square and multiply it."""
 
 
 @dataclass(frozen=True)
 class _Fit:
-    """A sequence in one code: what `fit` keeps, and how well noisy copies of own frames are found in it."""
+    """A sequence in one code: the result of `fit`, and the recall of noisy copies of training frames."""
 
     length: int
     bits: int | None
@@ -155,7 +154,7 @@ class _Fit:
 
     @property
     def nbytes(self) -> int:
-        """Bytes of everything that is kept."""
+        """Total number of bytes."""
         V = 0 if self.components is None else self.components.nbytes
         index = self.index
         kept = index.nbytes + index.quantizer.nbytes + (index.subspaces.nbytes if index.subspaces else 0)
@@ -325,8 +324,8 @@ class HierarchicalSequenceEncoder(ClassNamePrefixFeaturesOutMixin, TransformerMi
         if recall is not None and recall < _UNSURE:
             more = "pass bits and segment_length" if self.bytes_per_frame is None else "allow more bytes_per_frame"
             warnings.warn(
-                f"{recall:.0%} of noisy copies of frames of X are found at their places, by these bytes: {more}, or "
-                "more columns",
+                f"only {recall:.0%} of noisy copies of frames of X are found at their places with this storage: "
+                f"{more}, or pass more columns",
                 stacklevel=2,
             )
         self.center_, self.components_, self.singular_values_ = made.center, made.components, made.singular_values
@@ -336,7 +335,7 @@ class HierarchicalSequenceEncoder(ClassNamePrefixFeaturesOutMixin, TransformerMi
         return self
 
     def _chosen(self, X: NDArray, m: int | None) -> tuple[_Fit, float | None]:
-        """Return the sequence in the code that was asked for or that is best, and the recall that was estimated."""
+        """Return the sequence in the requested or the best code, and the estimated recall."""
         longest = max(1, len(X) // (2 * self.branching))
         length = min(_LENGTH if isinstance(self.segment_length, str) else self.segment_length, longest)
         scalar = self.n_groups is None and self.subspace == "shared"
@@ -361,7 +360,7 @@ class HierarchicalSequenceEncoder(ClassNamePrefixFeaturesOutMixin, TransformerMi
         return made[best], recalls[best]
 
     def _codes(self, X: NDArray, length: int, scalar: bool) -> list[tuple[int, bool, int | None]]:
-        """Return bits, whether relative, and frames per point (None: as many as the budget wants) of codes to try."""
+        """Return bits, `relative` and frames per point (None: set by the budget) of the codes to compare."""
         relative = scalar and self.relative in (True, "auto")
         plain = self.relative is not True
         codes: list[tuple[int, bool, int | None]] = []
@@ -389,7 +388,7 @@ class HierarchicalSequenceEncoder(ClassNamePrefixFeaturesOutMixin, TransformerMi
         longest: int,
         points: dict[int, Any],
     ) -> _Fit | None:
-        """Return the sequence in one code, None where it has too few frames for it or the budget is too small."""
+        """Return the sequence in one code, or None if it has too few frames or the budget is too small."""
         budget = self.bytes_per_frame
         if budget is not None:
             own = self._length_within(X, bits, of_means, m, float(budget), longest)
@@ -404,7 +403,7 @@ class HierarchicalSequenceEncoder(ClassNamePrefixFeaturesOutMixin, TransformerMi
     def _length_within(
         self, X: NDArray, bits: int, relative: bool, m: int | None, budget: float, longest: int
     ) -> int | None:
-        """Return the least length of segments that a budget allows, without V, or None if there is none."""
+        """Return the minimum length of segments within a budget, without V, or None if no length is possible."""
         N, d = X.shape
         taken = d if m is None else m
         ends = 2 * -(-taken * bits // 8)
@@ -421,10 +420,11 @@ class HierarchicalSequenceEncoder(ClassNamePrefixFeaturesOutMixin, TransformerMi
         return own if own <= min(_LONGEST, longest) else None
 
     def _estimated(self, X: NDArray, made: list[_Fit]) -> list[float]:
-        """Return the share of noisy copies of own frames that are found in each code.
+        """Return the fraction of noisy copies of training frames that are found in each code.
 
-        That is within ten frames, or at a frame that is as much like the own one as frames are that are ten apart: on
-        another visit, where those ten before and after are alike too, or where the way stops, and all between are.
+        A copy is found if its place is within ten frames, or if the frame at that place is as similar to the original
+        as frames at an interval of ten. The latter must be another visit of the same place (the frames ten before and
+        after are also similar), or a stop of the path (all frames between are similar).
         """
         rng = np.random.default_rng(0)
         at = np.sort(rng.integers(len(X), size=_ASKED))
@@ -452,7 +452,7 @@ class HierarchicalSequenceEncoder(ClassNamePrefixFeaturesOutMixin, TransformerMi
         Raises
         ------
         ValueError
-            If all points are the same, or single precision does not hold them.
+            If all points are equal, or exceed the range of single precision.
         """
         moments = Moments.of(X, np.arange(len(X)) // length)
         mean = moments.mean
@@ -468,7 +468,7 @@ class HierarchicalSequenceEncoder(ClassNamePrefixFeaturesOutMixin, TransformerMi
     def _encoded(
         self, X: NDArray, length: int, bits: int, relative: bool, m: int | None, known: dict[int, Any]
     ) -> _Fit:
-        """Return the sequence in one code; `known` keeps points by the length of segments."""
+        """Return the sequence in one code; `known` caches points by the length of segments."""
         if length not in known:
             known[length] = self._moments(X, length)
         moments, points = known[length]
@@ -797,7 +797,7 @@ class HierarchicalSequenceEncoder(ClassNamePrefixFeaturesOutMixin, TransformerMi
     def _matched(
         self, X: Any, speed: Any, smooth: bool, tolerance: float
     ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """Return what `match_proba` returns."""
+        """Compute the result of `match_proba`."""
         check_positive("tolerance", tolerance)
         Z, limits, index = self._run(X, speed)
         cells = index.cells
@@ -820,7 +820,8 @@ class HierarchicalSequenceEncoder(ClassNamePrefixFeaturesOutMixin, TransformerMi
         if lost.mean() > 0.5:
             warnings.warn(
                 f"X does not move by speed={tuple(speed)} frames per query in {int((lost > 0.5).sum())} of {len(Z)} "
-                "queries, and its places are likely wrong: pass the range of its speeds, negative ones if it goes back",
+                "queries, so that its places are probably wrong: pass the range of its speeds (negative speeds for a "
+                "backward path)",
                 stacklevel=3,
             )
         return np.clip(places * width, 0, self.n_frames_ - 1), shares * (1 - lost)
@@ -865,21 +866,21 @@ class HierarchicalSequenceEncoder(ClassNamePrefixFeaturesOutMixin, TransformerMi
 
 
 def _of_rows(X: Any) -> Any:
-    """Return X, unless it has one dimension: scikit-learn would print all its numbers."""
+    """Return X, or raise an error for a single dimension (the message of scikit-learn would print all numbers)."""
     shape = np.shape(X) if isinstance(X, np.ndarray) else None
     if shape is not None and len(shape) == 1:
-        raise ValueError(f"X has shape {shape}, and rows are frames. Reshape your data: X[None] is one frame")
+        raise ValueError(f"X has shape {shape}, but rows must be frames. Reshape your data: X[None] is one frame")
     return X
 
 
 def _gaps(X: NDArray, a: NDArray[np.intp], b: NDArray[np.intp]) -> Array:
-    """Return the squared distances of frames, of the first or the last one beyond the ends, shape (k,)."""
+    """Return the squared distances of frames, shape (k,); indices beyond the ends mean the first or last frame."""
     away = X[a.clip(0, len(X) - 1)].astype(np.float64) - X[b.clip(0, len(X) - 1)]
     return np.vecdot(away, away)
 
 
 def _mean(X: NDArray) -> Array:
-    """Return the mean of a few frames."""
+    """Return the mean of consecutive frames."""
     return X.astype(np.float64).mean(axis=0)
 
 
@@ -907,7 +908,7 @@ def _check_reach(points: Array, least: float = 0.0) -> None:
 
 
 def _numbers(values: Any) -> Array:
-    """Return numbers, or none if they are something else."""
+    """Return an array of numbers, or None for other values."""
     try:
         return np.asarray(values, np.float64)
     except (TypeError, ValueError):

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 _SHOWN = 400
-"""At most so many frames and points, evenly spaced."""
+"""Maximum number of frames and of points in a figure; they are evenly spaced."""
 
 
 def plot_distances(result: Fitted, ax: "Axes | None" = None) -> "Axes":

@@ -16,29 +16,29 @@ States = NDArray[np.float32]
 
 _LINE_SPEEDS = 7
 _SPEEDS = 7, 41
-"""Least and largest number of speeds of the filter: more than the least if they would lie far apart."""
+"""Minimum and maximum number of speeds of the filter; wide ranges use more speeds."""
 _KEEP = 0.9
-"""Probability that the speed stays from one query to the next; otherwise it becomes a neighbouring one."""
+"""Probability that the speed does not change between queries; otherwise it changes to a neighbouring speed."""
 _SLIP, _SLIP_EVERY = 1e-4, 8
 """Probability of a cell more, and of one less, than the speed says: a tenth would let every speed through. It comes at
 once for so many queries: 1.16 times as fast (1,000 smoothed queries of `python -m benchmarks.hierarchical match`)."""
 _JUMP = 1e-12
-"""Probability that a traveller is put anywhere, at any speed, between two queries."""
+"""Probability that a traveller is moved to any place and any speed between two queries."""
 _TEMPER = 0.85
-"""Share of a squared distance that counts: its errors at neighbouring places are alike, through the codes."""
+"""Weight of a squared distance, because errors at neighbouring places are correlated by the codes."""
 _LEAST_LOG = -40.0
-"""Log-likelihood of a cell, at least, relative to the best one: single precision holds the states; outliers end."""
+"""Lower bound of the log-likelihood of a cell relative to the best cell, for single precision and for outliers."""
 _LOST, _FOUND = 5e-4, 2e-2
-"""Probability that a traveller leaves the range of speeds between two queries, and that one comes back to it."""
+"""Probabilities that a traveller leaves the range of speeds between two queries, and that it returns."""
 _STEPS = 0, 1, 4, 16, 64
-"""Cells that a traveller out of the range moves in a query, at most: one of these, which lasts as a speed does."""
+"""Maximum steps, in cells per query, of a traveller outside the range; the maximum changes like a speed."""
 _AGAIN = 0.05
 """Share that a query counts at least, of one that is like the query before it. Queries that differ by less than this
 share of their squared residuals are equal."""
 SAMPLED = 512
-"""Queries from which the size of errors is estimated, at most."""
+"""Maximum number of queries for the estimate of the size of errors."""
 _SAYS = 1.0
-"""Nats that a query says for or against the range, at most: outliers among real frames say ten, again and again."""
+"""Maximum evidence of one query for or against the range, in nats: outliers in real data often reach ten."""
 
 
 def along_lines(squared: Distances, speed: tuple[float, float], window: int) -> NDArray[np.intp]:
@@ -98,7 +98,7 @@ class Motion:
     Parameters
     ----------
     speeds : ndarray of shape (S,), float64
-        In cells per query, evenly spaced, ascending.
+        Speeds in cells per query, evenly spaced in ascending order.
     n_cells : int
     """
 
@@ -143,7 +143,7 @@ class Motion:
         return self.switch @ after
 
     def _leak(self, state: States, t: int) -> States:
-        """Spread values over cells that no speed reaches, and over all states; in place. Its own transpose."""
+        """Spread values over cells that no speed reaches and over all states, in place; the operation is symmetric."""
         gap = float(self.speeds[1] - self.speeds[0]) if len(self.speeds) > 1 else 0.0
         if gap > 1:  # speeds further apart than a cell: all the cells between them
             width = min(2 * int(np.ceil(gap / 2)) + 1, 2 * self.n_cells - 1)
@@ -157,7 +157,7 @@ class Motion:
 
 
 class _Free:
-    """A traveller who moves by any steps: a Markov chain over (size of steps, cell), steps uniform up to the size.
+    """A traveller who moves by arbitrary steps: a Markov chain over (size, cell) with uniform steps up to the size.
 
     Parameters
     ----------
@@ -169,7 +169,7 @@ class _Free:
         self._mean = 1.0
 
     def seen(self, t: int, likelihood: NDArray[np.float32]) -> float:
-        """Take query t, and return its log-likelihood given the queries before it."""
+        """Process query t, and return its log-likelihood given the previous queries."""
         state = self._state
         if t:
             state *= np.float32(_KEEP / self._mean)  # of mean 1, as all that follows, but for what stays
@@ -197,7 +197,7 @@ class Doubt:
         self._free = _Free(n_cells)
         self._odds = np.zeros(n_queries)  # logarithm of the likelihood without the range over that with it
         self.filtered = np.zeros(n_queries)
-        """By the queries so far, shape (Q,)."""
+        """Probabilities given the queries so far, shape (Q,)."""
 
     def seen(self, t: int, likelihood: NDArray[np.float32], within: float) -> None:
         """Process query t: likelihoods of the cells, and its log-likelihood in the range given earlier queries."""
@@ -220,7 +220,7 @@ class Doubt:
 
 
 def _shift(to: NDArray, row: NDArray, by: int) -> None:
-    """Move probabilities by so many cells; what would pass an end gathers there."""
+    """Move probabilities by a number of cells; probabilities that would pass an end are summed there."""
     n = len(row)
     if by == 0:
         to[:] = row
@@ -233,7 +233,7 @@ def _shift(to: NDArray, row: NDArray, by: int) -> None:
 
 
 def _gather(to: NDArray, row: NDArray, by: int) -> None:
-    """Read values so many cells further on, at most at the end: the transpose of `_shift`."""
+    """Return values at cells shifted by a number of cells, limited by the ends: the transpose of `_shift`."""
     n = len(row)
     if by == 0:
         to[:] = row
@@ -307,7 +307,7 @@ def marginals(
 
 
 def _seen(motion: Motion, state: States, t: int, likelihood: NDArray[np.float32]) -> tuple[States, float]:
-    """Return the state at query t from that at query t - 1, both of mean 1, and the log-likelihood of the query."""
+    """Return the state at query t from the state at query t - 1, both of mean 1, and the query's log-likelihood."""
     state = motion.ahead(state, t) if t else state.copy()
     state *= likelihood
     mean = _mean(state)
@@ -322,7 +322,7 @@ def _scaled(state: States) -> States:
 
 
 def _mean(state: States) -> float:
-    """Return the mean of all values; the method of arrays takes twice as long for a few thousand."""
+    """Return the mean of all values in half of the time of `ndarray.mean` for a few thousand values."""
     return float(np.add.reduce(state, axis=None)) / state.size
 
 
@@ -332,7 +332,7 @@ def _normalized(summed: NDArray[np.float32]) -> NDArray[np.float64]:
 
 
 def likelihood(scores: NDArray[np.float32], scales: NDArray[np.float32]) -> NDArray[np.float32]:
-    """Return exp(-D / scale) over its largest value in each row, floored; D up to a number for each row."""
+    """Return exp(-D / scale) divided by the maximum of each row, with a floor; D may have an offset per row."""
     log = (scores.min(axis=1, keepdims=True) - scores) / scales[:, None]
     return np.exp(np.maximum(log, np.float32(_LEAST_LOG)))
 

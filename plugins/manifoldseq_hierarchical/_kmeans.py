@@ -48,20 +48,20 @@ State = dict[str, Any]
 
 @dataclass(frozen=True)
 class Alternation:
-    """The frames of one clustering problem, with the functions of them that the alternation is made of.
+    """The frames of one clustering problem, with the steps of the alternation.
 
     Parameters
     ----------
     X : ndarray of shape (N, d)
     n_clusters : int
     n_components : int or None
-        m, or None for the best one in every step.
+        m, or None for the best number in every step.
     origin : ndarray of shape (d,)
         mu_0, the mean of the frames.
     scatter, tolerance : float
         The trace of S_0 (7), and what rounding can contribute to a singular value.
     empty : Moments
-        Of no frames, K classes.
+        Moments of K classes without frames.
     weight : ndarray of shape (N,) or None
     """
 
@@ -87,12 +87,12 @@ class Alternation:
         origin = whole.mean
         scatter, tolerance = whole.scatter(origin), whole.tolerance(origin)
         if scatter <= tolerance**2:
-            raise ValueError("all frames of X are equal to rounding: there are no clusters")
+            raise ValueError("all frames of X are equal up to rounding: pass frames that differ")
         empty = Moments.empty(X, n_clusters)
         return cls(X, n_clusters, n_components, origin, scatter, tolerance, empty, weight)
 
     def start(self, init: Any, rng: np.random.Generator, number: int) -> tuple[State, ms.Measures]:
-        """Return the state that the alternation begins with, and its measures: labels first, then the closed form."""
+        """Return the initial state of the alternation and its measures: initial labels, then the closed form."""
         N, K = len(self.X), self.n_clusters
         if isinstance(init, str) and init == "random":
             labels = rng.permutation(N) % K
@@ -105,7 +105,7 @@ class Alternation:
         return self.solved(labels, {"labels": labels, "start": number})
 
     def step(self, state: State) -> tuple[State, ms.Measures]:
-        """Return the state with every frame at its nearest centroid, and the closed form for that (4), (9)-(13)."""
+        """Assign every frame to its nearest centroid; return the state of the closed form (4), (9)-(13) for it."""
         Vt, centroids = state["x"]
         labels = self._assigned(centroids, Vt.T)
         counts = np.bincount(labels, minlength=self.n_clusters)
@@ -122,7 +122,7 @@ class Alternation:
         return self.solved(labels, state, moments)
 
     def solved(self, labels: Codes, before: State, moments: Moments | None = None) -> tuple[State, ms.Measures]:
-        """Return the state with these labels and the V, m, mu that are best for them, and its measures."""
+        """Return the state with these labels and the optimal V, m, mu, and its measures."""
         moments = self.moments(labels) if moments is None else moments
         centroids = np.where(moments.counts[:, None] > 0, moments.centroids, self.origin)
         B = weighted_centroids(centroids, moments.counts, self.origin)
@@ -144,9 +144,9 @@ class Alternation:
         return Moments.of(self.X, labels, self.n_clusters, self.weight)
 
     def _assigned(self, targets: Array, V: Array | None = None) -> Codes:
-        """Return the nearest of K points of each frame, in coordinates V or in all d.
+        """Return the nearest of K points for each frame, in the coordinates V or in all d columns.
 
-        By matrix products of the frames and a d×K matrix, or a d×m and an m×K one, if that is less work.
+        The function multiplies the frames by a d×K matrix, or by a d×m and an m×K matrix if this is faster.
         """
         d, K = len(self.origin), self.n_clusters
         # |V'(x - c)|² less |V'x|²: x' V (-2 V'c) + |V'c|², by one d×K matrix, or by V (d×m) and then m×K if that is
@@ -170,7 +170,7 @@ class Alternation:
         return labels
 
     def _repaired(self, labels: Codes, counts: NDArray[np.int64], V: Array, centroids: Array) -> Codes:
-        """Give each empty cluster the worst represented frame that another cluster can spare; F falls."""
+        """Assign to each empty cluster the farthest frame of a cluster of two or more, which lowers F."""
         codes = encode(centroids, V, self.origin)
         squared = nearest(encode(self.X, V, self.origin).astype(np.float64), codes)[1]
         labels, counts = labels.copy(), counts.copy()
@@ -184,7 +184,7 @@ class Alternation:
         return labels
 
     def _spread(self, rng: np.random.Generator) -> Array:
-        """Return K spread frames: greedy k-means++."""
+        """Return K frames by greedy k-means++."""
         from sklearn.cluster import kmeans_plusplus
 
         seed = int(rng.integers(2**31))
@@ -197,20 +197,20 @@ INITS = ("k-means++", "random", "segments")
 SHRINKAGES = ("auto", "ledoit-wolf")
 OBJECTIVES = ("mixture", "printed")
 _FRAMES_EACH = 5
-"""Frames for each cluster, at least, where the number of clusters is chosen."""
+"""Minimum mean number of frames per cluster, if the number of clusters is chosen."""
 _MOST_CLUSTERS = 20
 _WORSE = 3
-"""Numbers of clusters are tried from 1 on, until so many are worse than the best one."""
+"""The search over numbers of clusters, from 1 on, ends after this many numbers that are worse than the best."""
 _FORGETTING = 0.6
-"""Of mini-batches: the t-th one takes the share t^-.6 of what is known (Cappé and Moulines 2009)."""
+"""Exponent for mini-batches: batch t has the weight t^-0.6 in the running sums (Cappé and Moulines 2009)."""
 
 
 def _check_mixture(estimator: Any) -> None:
-    """Raise AttributeError where there are no probabilities."""
+    """Raise AttributeError for an objective without probabilities."""
     if estimator.objective != "mixture":
         raise AttributeError(
-            f"objective={quoted(estimator.objective)} assigns frames to one cluster each, without probabilities: "
-            "objective='mixture' has them"
+            f"objective={quoted(estimator.objective)} assigns each frame to one cluster, without probabilities: use "
+            "objective='mixture'"
         )
 
 
@@ -415,7 +415,7 @@ class SubspaceKMeans(ClusterMixin, SubspaceCodes):
         if m is not None and len(self.components_) < m:
             warnings.warn(
                 f"n_components={m} is more than the {len(self.components_)} directions that {self.n_clusters_} means "
-                "span: only these are kept",
+                "span: only these directions are kept",
                 stacklevel=2,
             )
         found = len(np.unique(self.labels_))
@@ -455,7 +455,7 @@ class SubspaceKMeans(ClusterMixin, SubspaceCodes):
         weight, kept = self._weights(sample_weight, frames)
         X = frames if kept is None else frames[kept]
         if (self.objective == "mixture") != hasattr(self, "statistics_"):
-            raise ValueError(f"objective={quoted(self.objective)} is not the one that was fitted: fit again")
+            raise ValueError(f"objective={quoted(self.objective)} differs from the fitted objective: fit again")
         if self.objective == "mixture":
             self._take_batch(X, weight)
         else:
@@ -534,7 +534,7 @@ class SubspaceKMeans(ClusterMixin, SubspaceCodes):
         return self.covariance_ @ self.components_.T if self._is_mixture else self.components_.T
 
     def _scores(self, X: Any) -> Array:
-        """Return what the clusters say of each frame, shape (N, K), up to a number for each frame."""
+        """Return the scores of the clusters for each frame, shape (N, K), up to an offset for each frame."""
         X = self._frames(X, reset=False)
         codes = encode(X, self.components_.T, self.center_).astype(np.float64, copy=False)
         own = (self.cluster_centers_ - self.center_) @ self.components_.T
@@ -544,7 +544,7 @@ class SubspaceKMeans(ClusterMixin, SubspaceCodes):
     def _mixture_problem(
         self, X: NDArray, weight: Array | None, m: int | None, init: Any, n_starts: int
     ) -> MixtureProblem:
-        """Return the problem with numbers of clusters and of coordinates that are chosen where they are ``"auto"``."""
+        """Return the problem after the choice of the numbers of clusters and of coordinates that are ``"auto"``."""
         rng = random_generator(self.random_state).spawn(1)[0]
         stop = ms.CostChange(max(self.tol, 1e-6)) | ms.MaxIterations(self.max_iter)
         automatic = isinstance(self.n_clusters, str)
@@ -573,14 +573,14 @@ class SubspaceKMeans(ClusterMixin, SubspaceCodes):
         _, problem, run = best
         if problem.n_clusters == 1:
             warnings.warn(
-                "n_clusters='auto' finds one cluster: several clusters of one shape are not more likely", stacklevel=3
+                "n_clusters='auto' chose one cluster: several clusters of one shape are not more likely", stacklevel=3
             )
         if self.n_components == "auto":
             problem = replace(problem, n_components=problem.best_components(run.state["singular_values"]))
         return problem
 
     def _problem_of(self, X: NDArray, weight: Array | None = None) -> MixtureProblem:
-        """Return the problem of other frames, with the prior that was learned."""
+        """Return the problem of other frames with the learned prior."""
         return MixtureProblem.given(X, weight, self.n_clusters_, self.prior_)
 
     def _take_batch(self, X: NDArray, weight: Array | None) -> None:
@@ -622,7 +622,7 @@ class SubspaceKMeans(ClusterMixin, SubspaceCodes):
         self.energy_ = measures.fun * problem.scatter
 
     def _weights(self, sample_weight: Any, X: NDArray) -> tuple[Array | None, NDArray[np.bool_] | None]:
-        """Return the weights that are above zero, and which frames have one; None for all alike, and for all."""
+        """Return the positive weights (None if all are equal), and the frames that have them (None for all frames)."""
         if sample_weight is None:
             return None, None
         weight = _check_sample_weight(
@@ -665,12 +665,15 @@ class SubspaceKMeans(ClusterMixin, SubspaceCodes):
                 "or one whole number per frame"
             )
         if set(np.unique(init)) != set(range(int(K))):
-            raise ValueError(f"init must assign a frame to each of the clusters 0 to {int(K) - 1}, and to no other")
+            raise ValueError(
+                f"init must assign at least one frame to each of the clusters 0 to {int(K) - 1}, and to no other "
+                "cluster"
+            )
         return init.astype(np.int64)
 
 
 def _bic(problem: MixtureProblem, run: ms.Run) -> float:
-    """Return the Bayesian information criterion: the least is the best."""
+    """Return the Bayesian information criterion; smaller is better."""
     parameters = problem.parameters(len(run.state["x"][0]))
     return -2 * problem.n * problem.mean_log_likelihood(run) + parameters * float(np.log(problem.n))
 

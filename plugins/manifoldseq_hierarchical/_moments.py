@@ -20,9 +20,9 @@ _ROWS = (16, 8192)
 # A trick of speed: summed by sparse products of whole blocks, `SubspaceEncoder.fit` of float32 frames of 2048 numbers
 # takes 1.27 times as long (`python -m benchmarks.tricks wide`).
 _WIDE = 512
-"""Frames of so many numbers are summed one by one, from the cache; narrower ones by a sparse product."""
+"""Frames with at least this many columns are summed one by one in the cache; narrower frames by a sparse product."""
 _FAR = 4.0
-"""Frames are shifted before they are summed if their mean square is beyond so many times their variance."""
+"""Frames are shifted before summation if their mean square exceeds their variance by this factor."""
 
 
 @dataclass
@@ -75,7 +75,7 @@ class Moments:
 
     @classmethod
     def empty(cls, X: Any, n_classes: int) -> Self:
-        """Return the moments of no frames, with a shift that suits these frames."""
+        """Return moments without frames, with a shift that suits the given frames."""
         first = X[: min(len(X), 64)].astype(np.float64)
         with np.errstate(all="ignore"):  # `add` says what is not finite
             mean = first.mean(axis=0)
@@ -110,7 +110,7 @@ class Moments:
         self.__dict__.update(vars(new))
 
     def blocks(self, X: Any) -> Iterator[tuple[slice, Array]]:
-        """Yield blocks of consecutive rows about the shift in float64, of X itself or in one array used again."""
+        """Yield blocks of consecutive rows minus the shift in float64: views of X, or one buffer that is reused."""
         plain = X.dtype == np.float64 and X.flags.c_contiguous and not self.shift.any()
         buffer = None
         for rows in frame_blocks(X):
@@ -131,7 +131,7 @@ class Moments:
             self._add_block(block, old[rows], -1)
 
     def _add_block(self, block: Array, codes: Codes, sign: int = 1) -> None:
-        """Add one of the `blocks` to the counts and sums, or take it off."""
+        """Add one of the `blocks` to the counts and sums, or subtract it."""
         if block.shape[1] >= _WIDE:
             self.counts += sign * np.bincount(codes, minlength=len(self.counts))
             add, sums = np.add if sign > 0 else np.subtract, list(self.sums)
@@ -156,14 +156,14 @@ class Moments:
         )
 
     def spread(self, rows: NDArray[np.intp], n_classes: int) -> None:
-        """Move the classes to these rows of `n_classes`; the others are empty."""
+        """Return moments with `n_classes` rows in which the classes have these positions; the other rows are empty."""
         counts, sums = np.zeros(n_classes, self.counts.dtype), np.zeros((n_classes, len(self.shift)))
         counts[rows], sums[rows] = self.counts, self.sums
         self.counts, self.sums = counts, sums
 
     @property
     def n(self) -> float:
-        """Number of frames, or their weight."""
+        """The number of frames, or the sum of their weights."""
         return self.counts.sum().item()
 
     @property
@@ -202,13 +202,13 @@ class Moments:
 
 
 def _indicator(codes: Codes, values: Array, n_classes: int) -> csc_array:
-    """Return classes by frames, shape (n_classes, N): a frame's value where it is of a class."""
+    """Return the indicator matrix (n_classes, N): the value of a frame in the row of its class."""
     starts = np.arange(len(codes) + 1, dtype=np.int32)
     return csc_array((values, codes.astype(np.int32), starts), shape=(n_classes, len(codes)))
 
 
 def frame_blocks(X: Any) -> Iterator[slice]:
-    """Return slices of consecutive rows of about 8 MiB in float64, of wide rows of half a MiB."""
+    """Return slices of consecutive rows of about 8 MiB in float64, or of half a MiB for wide rows."""
     numbers = _BLOCK // 16 if X.shape[1] >= _WIDE else _BLOCK
     return row_blocks(len(X), int(np.clip(numbers // max(X.shape[1], 1), *_ROWS)))
 
@@ -221,7 +221,7 @@ def centred(block: Any, origin: Array) -> Array:
 
 
 def not_finite(block: Any, start: int) -> str:
-    """Return the message about a block of frames, from number `start` on, whose squares are not finite."""
+    """Return the error message for a block of frames, from number `start` on, whose squares are not finite."""
     bad = np.argwhere(~np.isfinite(block))
     if not len(bad):
         return f"the squares of the frames {start} to {start + len(block) - 1} overflow: scale X down"

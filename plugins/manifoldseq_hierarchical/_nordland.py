@@ -1,4 +1,4 @@
-"""Two runs on the same line: the Nordland railway in two seasons."""
+"""Two runs along the same route: the Nordland railway in two seasons."""
 
 import os
 from pathlib import Path
@@ -42,8 +42,8 @@ def nordland_dataset(folder: Path | str | None = None) -> SequenceData:
     Parameters
     ----------
     folder : path-like, optional
-        With the folder ``nordland``; by default ``places`` in the one that the environment variable
-        ``MANIFOLDSEQ_DATA`` names, else the files are fetched once (1.4 MB) with pooch.
+        The folder that contains ``nordland``. The default is the folder ``places`` in the folder of the environment
+        variable ``MANIFOLDSEQ_DATA``. Without this variable, the files are downloaded once (1.4 MB) with pooch.
 
     Raises
     ------
@@ -60,7 +60,7 @@ def nordland_dataset(folder: Path | str | None = None) -> SequenceData:
 
 
 def fetched(source: str = _SOURCE, cache: Any = None) -> Path:
-    """Return the folder with the files of Nordland, fetched on first use and compared with their SHA-256."""
+    """Return the folder with the files of Nordland, which are downloaded on first use and verified by SHA-256."""
     try:
         import pooch  # pyright: ignore[reportMissingImports]
     except ImportError as error:
@@ -81,7 +81,7 @@ def fetched(source: str = _SOURCE, cache: Any = None) -> Path:
 
 
 def unit(X: Frames) -> Frames:
-    """Return frames of zero mean and unit norm, less their average: brightness, contrast and season taken out."""
+    """Return frames of zero mean and unit norm, minus their average, to remove brightness, contrast and season."""
     X = X - X.mean(axis=1, keepdims=True)
     X = X / np.maximum(np.linalg.norm(X, axis=1, keepdims=True), np.finfo(np.float32).tiny)
     return X - X.mean(axis=0)
@@ -89,5 +89,5 @@ def unit(X: Frames) -> Frames:
 
 def _existing(path: Path) -> Path:
     if not path.exists():
-        raise ValueError(f"there is no {path}: pass the folder that holds nordland and corridor")
+        raise ValueError(f"{path} does not exist: pass the folder that contains nordland and corridor")
     return path

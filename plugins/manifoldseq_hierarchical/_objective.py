@@ -82,7 +82,7 @@ def prepare(
     >>> result.success, result.nit, problem.manifold.shape
     (True, 0, ((6, 3), (4, 6)))
 
-    With a penalty of one's own, from the closed form:
+    The next example adds a penalty and starts at the closed form:
 
     >>> import dataclasses, autograd.numpy as anp
     >>> sparse = ms.objective(lambda point: anp.sum(anp.sqrt(point[0] ** 2 + 1e-6)))
@@ -118,7 +118,7 @@ def prepare(
 
 
 def _summed(blocks: Any, X: Array, h: int) -> Moments:
-    """Return the moments of frames in blocks: counts, sums and scatter, which add."""
+    """Return the moments of blocks of frames: counts, sums and scatter, which are additive."""
     first = Moments.empty(X, h)
     found = blocks.sum(_moments_of, first)
     return found
@@ -134,14 +134,14 @@ def _moments_of(first: Moments, block: tuple[Any, Any]) -> Moments:
 
 
 def manifold(energy: _Energy) -> ms.manifolds.Product:
-    """V up to rotations, or all of it, and the class centroids."""
+    """Return the manifold of V (up to rotations, or of all columns) and of the class centroids."""
     d, m = energy.V.shape
     of_V = ms.manifolds.Grassmann(d, m) if energy.kind == "grassmann" else ms.manifolds.Orthogonal(d)
     return ms.manifolds.Product(of_V, ms.manifolds.Euclidean(*energy.centroids.shape), names=("V", "mu"))
 
 
 def update_factors(energy: _Energy) -> dict[str, tuple[str, ...]]:
-    """Each update replaces the factor of its name."""
+    """Return the block updates; each replaces the factor of its name."""
     return {"mu": ("mu",), "V": ("V",)}
 
 

@@ -1,7 +1,7 @@
 """A sequence stored as quantized points of a path, and search along the straight lines between the points.
 
-The point of a segment of frames is their mean (or one of them). Neighbouring segments are joined, so that a query is
-placed between points, and a segment can be several times as long as the tolerance.
+The point of a segment is the mean of its frames (or one of the frames). Neighbouring points are joined by lines, so
+that queries are placed between points, and segments can be several times as long as the tolerance.
 """
 
 from collections.abc import Iterator
@@ -62,7 +62,7 @@ class NodeSubspaces:
         return np.ascontiguousarray(made.reshape(-1, made.shape[2])[: len(Z)])
 
     def decode_some(self, Z: Coordinates, at: NDArray[np.intp]) -> Coordinates:
-        """Return the points of these numbers that coordinates stand for."""
+        """Return the points with these numbers from their coordinates."""
         groups = at // self.width
         return np.matmul(Z[:, None], self.components[groups])[:, 0] + self.origins[groups]
 
@@ -72,23 +72,23 @@ class NodeSubspaces:
 
 
 Found = tuple[NDArray[np.float64], NDArray[np.float32]]
-"""Places in frames, and squared distances."""
+"""Places (in frames) and squared distances."""
 Parts = Iterator[tuple[NDArray[np.intp], NDArray[np.intp]]]
-"""Rows of queries, and the numbers of points between which they are looked for."""
+"""Rows of queries, and the numbers of the points between which the queries are searched."""
 
 _BLOCK = 1 << 18
-"""Numbers in a block of scores: 1 MiB in float32."""
+"""Number of values in a block of scores: 1 MiB in float32."""
 _BUFFER = 3 << 14, 1 << 18
-"""Bytes of decoded points in memory during a search, besides those of 17 points: the least, and for long sequences."""
+"""Bytes of decoded points in memory during a search, plus 17 points: minimum, and value for long sequences."""
 _AT_ONCE = 1 << 15
-"""Scores that are computed at a time: 128 kB, of which four arrays stay in the cache."""
+"""Number of scores that are computed together: 128 kB, so that four arrays fit into the cache."""
 _FEW = 24
 """Queries up to which a search through nodes decodes only the lines near those of each: 1.1 ms for one query at 10⁶
 frames, instead of 6.9. Blocks of lines, decoded for many, hold others too: none was better in 2000 queries."""
 _CELLS = 8
-"""Cells of a filter from point to point, at most: as many as make them a frame wide."""
+"""Maximum number of cells of a filter between two points; cells are at least one frame wide."""
 AT_END = 3
-"""Frames whose mean stands for the first or the last one."""
+"""Number of frames whose mean represents the first or the last frame."""
 
 
 @dataclass
@@ -101,7 +101,7 @@ class Path:
     Parameters
     ----------
     codes : ndarray of shape (n, bytes), uint8
-        With a `RelativeQuantizer`, of the points in full groups.
+        Codes of the points; with a `RelativeQuantizer`, of the points in full groups.
     places : ndarray of shape (4,), float64
         The frame of the first point, the frames from one point to the next, the frame of the last point, the last
         frame.
@@ -110,13 +110,14 @@ class Path:
         Each level above the points holds the means of `branching` consecutive nodes of the level below. The first
         search computes them from the codes and stores them as codes.
     subspaces : NodeSubspaces, optional
-        Of the groups of points, if each has its own; the points are then in the coordinates of frames.
+        The subspaces of groups of points, if each group has its own; the points are then in the coordinates of frames.
     means, last : ndarrays of shape (g, m) and (at most 8, m), uint8, optional
         The data that a `RelativeQuantizer` stores in addition to the codes.
     ends : ndarray of shape (2, bytes), uint8, optional
-        The first and the last frame, as means of `AT_END` frames: the first and the last point lie half a segment from
-        them, and lines that went on as far would miss them. In the code of points; with a `RelativeQuantizer` less the
-        neighbouring point. Without ends the first and the last line go on to the first and the last frame.
+        The first and the last frame, as means of `AT_END` frames, in the code of points (with a `RelativeQuantizer`,
+        minus the neighbouring point). They are stored because the first and the last point are half a segment away from
+        the ends, so that extrapolated lines would miss the ends. Without ends, the first and the last line are
+        extrapolated.
     """
 
     codes: Codes
@@ -144,11 +145,11 @@ class Path:
 
     @property
     def _range(self) -> tuple[int, int]:
-        """The numbers of the first point and after the last one, with ends: these are the points -1 and n."""
+        """The number of the first point and the number after the last point; the ends are the points -1 and n."""
         return -self._at.begins, self.n + self._at.ends
 
     def with_ends(self, ends: NDArray) -> Self:
-        """Return the path that keeps these points as its ends, shape (2, m); with `subspaces`, frames, shape (2, d)."""
+        """Return the path with these points as its ends, shape (2, m); with `subspaces`, frames of shape (2, d)."""
         base, quantizer = self._ends_code
         return replace(self, ends=quantizer.encode(ends - base))
 
@@ -161,7 +162,7 @@ class Path:
 
     @property
     def _ends_code(self) -> tuple[Coordinates, ScalarQuantizer | ProductQuantizer]:
-        """What is taken off the ends, shape (2, m), and how the rest is quantized."""
+        """The offset of the ends, shape (2, m), and the quantizer of the remainder."""
         quantizer, nothing = self.quantizer, np.zeros((2, 1), np.float32)
         if self.subspaces is not None:
             # the subspace of a group of points does not hold what leads away from it: eight bits for each column, out
@@ -189,7 +190,7 @@ class Path:
         return np.concatenate([Z, coarse.decode(self.last[max(start - full, 0) : stop - full])])
 
     def _with_ends(self, start: int, stop: int) -> Coordinates:
-        """Return the points from one number to another, of -1 (the first frame) to n (the last one)."""
+        """Return the points from one number to another, within -1 (the first frame) to n (the last frame)."""
         inner = self.decoded(max(start, 0), stop)
         if start >= 0 and stop <= self.n:
             return inner
@@ -197,7 +198,7 @@ class Path:
         return np.concatenate([ends[: int(start < 0)], inner, ends[2 - int(stop > self.n) :]])
 
     def _decoded_at(self, at: NDArray[np.intp]) -> Coordinates:
-        """Return the points of these numbers, ascending, of -1 to n, shape (len(at), m)."""
+        """Return the points with these ascending numbers from -1 to n, shape (len(at), m)."""
         if at[0] < 0 or at[-1] >= self.n:
             inner = self._decoded_at(at[(at >= 0) & (at < self.n)])
             ends = self.end_points
@@ -229,7 +230,7 @@ class Path:
         ----------
         points : ndarray of shape (n, m)
         again, final : bool
-            Whether the first of these replaces the last point so far, and whether the last one stays as it is.
+            Whether the first new point replaces the last point so far, and whether the last new point is final.
         places : ndarray of shape (4,)
         levels : int
         end : ndarray of shape (m,), optional
@@ -254,7 +255,7 @@ class Path:
 
     @property
     def points(self) -> Coordinates:
-        """All points, shape (n, m); they are not kept."""
+        """All points, shape (n, m), which are not cached."""
         return self.decoded(0, self.n)
 
     @cached_property
@@ -296,7 +297,7 @@ class Path:
 
     @property
     def _step(self) -> int:
-        """Lines that are searched at a time; codes, nodes and buffer are 1.5 times the codes and 64 kB at most."""
+        """Number of lines that are searched together: all memory is at most 1.5 times the codes plus 64 kB."""
         least, most = _BUFFER
         spare = max(self.nbytes // 2 - self._node_bytes, 0)
         return max(min(least + spare // 2, most) // (4 * self._m), 16)
@@ -316,7 +317,7 @@ class Path:
         Parameters
         ----------
         Z : ndarray of shape (Q, m), float32
-            In the coordinates of the subspace.
+            Queries in the coordinates of the subspace.
         beam : int
             The number of nodes that are kept at every level.
         n_best : int
@@ -397,7 +398,7 @@ class Path:
         return kept
 
     def _near(self, kept: NDArray[np.intp], lines: int) -> Parts:
-        """Yield queries and consecutive points: blocks of lines that hold nodes kept for a query."""
+        """Yield queries and consecutive points: blocks of lines with nodes that are kept for a query."""
         low, high = self._range
         wanted = np.zeros((len(kept), -(-(high - low - 1) // lines)), bool)
         rows = np.arange(len(kept))[:, None]
@@ -411,7 +412,7 @@ class Path:
             yield np.flatnonzero(wanted[:, number]), np.arange(start, min(start + lines + 1, high))
 
     def _near_few(self, kept: NDArray[np.intp], lines: int) -> Parts:
-        """Yield single queries and points, not all consecutive: those of the nodes kept, one before and one after."""
+        """Yield single queries and points of their nodes, with one point before and one after."""
         around, (low, high) = np.arange(-1, self.branching + 1), self._range
         for row, nodes in enumerate(kept):
             points = np.unique(np.clip(nodes[:, None] * self.branching + around, low, high - 1))
@@ -421,12 +422,12 @@ class Path:
     def _placed(
         self, Z: Coordinates, energy: NDArray[np.float32], at: NDArray[np.intp], k: int
     ) -> tuple[NDArray[np.float64], NDArray[np.float32], float]:
-        """Place queries on the best of the lines between neighbouring points: the nearest of each line, in closed form.
+        """Place queries on the best lines between neighbouring points, with the nearest point in closed form.
 
         Parameters
         ----------
         at : ndarray of shape (p,), int
-            Numbers of the points, ascending; `k` of them at least are followed by the next one.
+            Ascending numbers of the points; at least `k` of them are followed by the next number.
 
         Returns
         -------
@@ -485,7 +486,7 @@ class Path:
         return np.maximum(norms[points] - 2 * products[:, points] + np.square(Z).sum(axis=1, keepdims=True), 0)
 
     def near(self, Z: Coordinates, at: NDArray[np.intp]) -> NDArray[np.float64]:
-        """Return where on the lines to either side of one point each queries are, in frames, shape (Q,)."""
+        """Return the places of queries on the two lines at one point each, in frames, shape (Q,)."""
         places, (low, high) = np.empty(len(Z)), self._range
         for q, point in enumerate(at.tolist()):
             z, start = Z[q : q + 1], max(point - 1, low)
@@ -502,7 +503,7 @@ class Path:
         return ((1 - share) * a + share * b).astype(np.float32)
 
     def scores(self, Z: Coordinates, frames: NDArray[np.float64]) -> NDArray[np.float32]:
-        """Return the squared distances of queries to the path at some frames, less those to the origin, (Q, frames)."""
+        """Return squared distances of queries to the path at some frames, minus those to the origin, (Q, frames)."""
         line, share = self._at.lines(frames)
         a, b = (1 - share).astype(np.float32), share.astype(np.float32)
         # |a p + b r|² - 2 z'(a p + b r), with p and r the ends of the line, from inner products
@@ -520,7 +521,7 @@ class Path:
     def _against(self, Z: Coordinates) -> tuple[NDArray[np.float32], NDArray[np.float32], NDArray[np.float32]]:
         """Return products of queries and points (Q, p), squared norms (p,), products of neighbouring points.
 
-        Of all points that lines join, the ends of the way included.
+        The points are all points that lines join, including the ends of the path.
         """
         low, high = self._range
         products = np.empty((len(Z), high - low), np.float32)
@@ -537,12 +538,12 @@ class Path:
 
     @cached_property
     def cells(self) -> NDArray[np.float64]:
-        """Frames at equal distances along the way, a few from point to point, shape (cells,)."""
+        """Frames at equal distances along the path, with a few cells between points, shape (cells,)."""
         width = self.places[1] / min(_CELLS, int(self.places[1]))
         return np.arange(int(self.places[3] / width) + 1) * width
 
     def nearest_of(self, frames: NDArray[np.float64], Z: Coordinates) -> tuple[NDArray[np.float64], float]:
-        """Return the frame nearest to each query, and a distance that is negligible compared with theirs."""
+        """Return the frame nearest to each query, and a distance that is negligible compared with the others."""
         parts = [self.scores(Z[start : start + 32], frames) for start in range(0, len(Z), 32)]
         nearest = np.concatenate([part.argmin(axis=1) for part in parts])
         away = np.concatenate([part.mean(axis=1) - part.min(axis=1) for part in parts])
@@ -551,10 +552,10 @@ class Path:
 
 @dataclass(frozen=True)
 class _Evenly:
-    """Frames of points at equal gaps, but for the last one and the ends: nothing of the length of the path is kept.
+    """Frames of points at equal gaps except for the last point and the ends, without arrays of the path's length.
 
-    Lines have the number of the point that they begin at: from -1, at the first frame, if the path `begins` with an
-    end, to n - 1, to the frame `final`, if it `ends` with one.
+    A line has the number of its first point. Line -1 starts at the first frame and exists if the path `begins` with an
+    end; line n - 1 ends at the frame `final` and exists if the path `ends` with an end.
     """
 
     first: float
@@ -567,25 +568,25 @@ class _Evenly:
 
     @property
     def _gap(self) -> float:
-        """Frames from the last but one point to the last."""
+        """Number of frames from the second last point to the last point."""
         return self.last - (self.first + self.step * (self.n - 2))
 
     @property
     def before(self) -> float:
-        """Where line 0 begins, as a share of it: at the first frame, if no other line does."""
+        """The start of line 0, as a fraction of the line: the first frame, unless another line starts there."""
         return 0.0 if self.begins else -self.first / (self.step if self.n > 2 else self._gap)
 
     @property
     def after(self) -> float:
-        """Where line n - 2 ends, as a share of it: at the last frame, if no other line does."""
+        """The end of line n - 2, as a fraction of the line: the last frame, unless another line ends there."""
         return 1.0 if self.ends else 1 + (self.final - self.last) / self._gap
 
     def between(self, line: NDArray[np.intp], share: NDArray[np.float32]) -> NDArray[np.float64]:
-        """Return the frames at some shares of lines."""
+        """Return the frames at some fractions of lines."""
         return self._starts(line) + share.astype(np.float64) * self._gaps(line)
 
     def lines(self, frames: NDArray[np.float64]) -> tuple[NDArray[np.intp], NDArray[np.float64]]:
-        """Return the lines that frames are on, and where on them; without ends also beyond 0 or 1."""
+        """Return the lines of frames, and the positions on the lines, which can exceed 0 to 1 without ends."""
         line = np.clip(np.floor((frames - self.first) / self.step), 0, self.n - 2).astype(np.intp)
         line[frames >= self.last] = self.n - 2
         line[frames < self.first] = -int(self.begins)
@@ -603,12 +604,12 @@ class _Evenly:
 
 
 def _apart(places: NDArray[np.float64], squared: NDArray[np.float32], n_best: int, apart: float) -> Found:
-    """Return the best places that lie so far from better ones; the last is repeated where there are fewer.
+    """Return the best places at a minimum distance from better places; the last is repeated if there are fewer.
 
     Parameters
     ----------
     places, squared : ndarrays of shape (Q, k)
-        The best first.
+        Places in descending order of quality.
     n_best : int
     apart : float
     """
@@ -623,7 +624,7 @@ def _apart(places: NDArray[np.float64], squared: NDArray[np.float32], n_best: in
 
 
 def least(scores: NDArray, k: int) -> NDArray[np.intp]:
-    """Return the columns of the k least scores of each row, in no order."""
+    """Return the columns of the k smallest scores of each row, in arbitrary order."""
     if k >= scores.shape[1]:
         return np.broadcast_to(np.arange(scores.shape[1]), scores.shape)
     if k == 1:
@@ -632,6 +633,6 @@ def least(scores: NDArray, k: int) -> NDArray[np.intp]:
 
 
 def _children(nodes: NDArray[np.intp], branching: int, n: int) -> NDArray[np.intp]:
-    """Return the children of nodes, shape (Q, nodes * branching); the last node may repeat its last one."""
+    """Return the children of nodes, shape (Q, nodes * branching); the last node may repeat its last child."""
     children = nodes[:, :, None] * branching + np.arange(branching)
     return np.minimum(children, n - 1).reshape(len(nodes), -1)

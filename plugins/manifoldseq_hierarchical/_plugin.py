@@ -105,7 +105,7 @@ def manifoldseq_plots() -> Iterator[hooks.PlotSpec]:
 
 @ms.hookimpl
 def manifoldseq_datasets() -> Iterator[hooks.DatasetSpec]:
-    """Frames along one way, twice."""
+    """Two runs of frames along the same route."""
     yield hooks.DatasetSpec(
         "nordland",
         loader="manifoldseq_hierarchical._nordland:nordland_dataset",

@@ -13,7 +13,7 @@ Coordinates = NDArray[np.float32]
 
 BITS = (1, 2, 3, 4, 8, 32)
 WIDTH = 8
-"""Points that relative codes have a mean in common."""
+"""Number of points with a common mean in relative codes."""
 
 
 @dataclass(frozen=True)
@@ -92,11 +92,13 @@ class ProductQuantizer:
         ImportError
             If faiss is not installed.
         ValueError
-            If there are fewer than 256 rows, or the coordinates cannot be split into so many equal groups.
+            If there are fewer than 256 rows, or the coordinates cannot be divided into equal groups.
         """
         n, m = Z.shape
         if n < 256:
-            raise ValueError(f"product quantization learns 256 centroids from {n} segments: use bits, or more segments")
+            raise ValueError(
+                f"product quantization needs at least 256 segments and there are {n}: use bits, or more segments"
+            )
         if m % groups:
             raise ValueError(f"n_groups={groups} does not divide the {m} coordinates: choose a divisor")
         faiss = load_faiss()
@@ -168,7 +170,7 @@ class RelativeQuantizer:
         Returns
         -------
         fine : ndarray of shape (8 g, bytes), uint8
-            Of the groups that are full.
+            Codes of the full groups.
         means : ndarray of shape (g, m), uint8
         last : ndarray of shape (at most 8, m), uint8
         """
@@ -200,13 +202,13 @@ def _levels(bits: int) -> Coordinates:
 
 @cache
 def _table(bits: int) -> Coordinates:
-    """Return what each byte stands for, shape (256, 8 / bits)."""
+    """Return the values of each byte, shape (256, 8 / bits)."""
     return _levels(bits)[_indices(bits)]
 
 
 @cache
 def _indices(bits: int) -> Codes:
-    """Return the numbers that each byte holds, shape (256, 8 / bits)."""
+    """Return the numbers in each byte, shape (256, 8 / bits)."""
     shifts = bits * np.arange(8 // bits)
     return ((np.arange(256)[:, None] >> shifts) & (2**bits - 1)).astype(np.uint8)
 

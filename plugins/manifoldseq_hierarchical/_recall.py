@@ -12,9 +12,9 @@ import manifoldseq as ms
 
 _LEAST = 8
 _CLEAR = 0.05
-"""A baseline is called better if its recall is larger by as much."""
+"""A baseline is reported as better if its recall is larger by this much."""
 _TOLERANCE = 0.01
-"""Of the length of what is stored: a place this near is found."""
+"""Tolerance for a found place, relative to the length of the stored sequence."""
 
 
 def recall(model: Any, X: ArrayLike, y: ArrayLike | None, seed: int) -> ms.evaluation.Evaluation:
@@ -66,8 +66,8 @@ def recall(model: Any, X: ArrayLike, y: ArrayLike | None, seed: int) -> ms.evalu
     own, keyed, projected = (row["recall"] for row in rows)
     every = float(np.mean(np.abs(_nearest(stored, asked) - places) <= near))
     verdict = (
-        f"{own:.0%} of {len(asked)} frames that were not stored are found within {near} of {len(stored)} places, "
-        f"by {rows[0]['bytes_per_frame']:.2f} bytes per frame; key frames of as many bytes find {keyed:.0%}, "
+        f"{own:.0%} of {len(asked)} frames that were not stored are found within {near} of {len(stored)} places, with "
+        f"{rows[0]['bytes_per_frame']:.2f} bytes per frame; key frames with the same number of bytes find {keyed:.0%}, "
         f"principal components in int8 ({rows[2]['bytes_per_frame']:.2f} bytes) {projected:.0%}, "
         f"all frames kept as they are {every:.0%}"
     )
@@ -78,7 +78,7 @@ def recall(model: Any, X: ArrayLike, y: ArrayLike | None, seed: int) -> ms.evalu
 
 
 def _split(X: NDArray[Any], y: NDArray[Any] | None) -> tuple[NDArray[Any], NDArray[Any], NDArray[np.intp]]:
-    """Return frames to store, frames to ask for, and the places of these."""
+    """Return the frames to store, the frames to query, and the places of the queries."""
     half = len(X) // 2
     if (
         y is not None
@@ -93,7 +93,7 @@ def _split(X: NDArray[Any], y: NDArray[Any] | None) -> tuple[NDArray[Any], NDArr
 
 
 def _by_components(stored: NDArray[Any], asked: NDArray[Any], size: int) -> tuple[NDArray[np.intp], int]:
-    """Return the places found by principal components in int8, and their bytes: as many as fit, one at least.
+    """Return places by as many principal components in int8 as fit (at least one), and their number of bytes.
 
     A component takes a byte per column, one per stored frame, and eight for the two scales; the mean a byte per column
     and four for its scale.
@@ -109,7 +109,7 @@ def _by_components(stored: NDArray[Any], asked: NDArray[Any], size: int) -> tupl
 
 
 def _in_int8(rows: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return rows as they are read back from whole numbers from -127 to 127, with a scale each."""
+    """Return rows after quantization to whole numbers from -127 to 127, with one scale per row."""
     scale = np.abs(rows).max(axis=1, keepdims=True) / 127
     scale = np.where(scale > 0, scale, 1.0)
     return np.round(rows / scale) * scale

@@ -1,4 +1,4 @@
-"""Sigma as the paper prints it, a d×d matrix: for frames that the classes do not partition, and as a reference."""
+"""Sigma (8) as a d×d matrix: for classes that are not a partition of the frames, and as a reference."""
 
 from typing import Any
 
@@ -10,7 +10,7 @@ from ._moments import Array, centred, frame_blocks
 
 
 def scatter_matrix(X: Any, point: Array) -> Array:
-    """Return the sum of ``(x - point)(x - point)'`` over frames, d×d: S_0 (7), or what a class adds to S_w."""
+    """Return the sum of ``(x - point)(x - point)'`` over frames, d×d: S_0 (7), or the term of a class in S_w."""
     total = np.zeros((X.shape[1], X.shape[1]))
     for rows in frame_blocks(X):
         block = centred(X[rows], point)
@@ -31,7 +31,8 @@ def lowest_directions(Sigma: Array, n_components: int | None = None, tolerance: 
     ----------
     Sigma : ndarray of shape (d, d)
     n_components : int, optional
-        By default the number of eigenvalues below ``-tolerance``: literally (13) for 0, which counts rounding errors.
+        By default the number of eigenvalues below ``-tolerance``. With 0 this is (13) as printed, which counts rounding
+        errors.
     tolerance : float
 
     Returns

@@ -44,7 +44,7 @@ class SubspaceEncoder(SubspaceCodes, ModelEstimator):
     model, init : str
         Names of the registered model and of its initializer.
     solver : str, optional
-        By default none: the initializer of the model is its minimum.
+        The solver; by default none, because the initializer of the model is its minimum.
     random_state : int, numpy.random.Generator, numpy.random.RandomState or None
 
     Attributes
@@ -144,7 +144,7 @@ class SubspaceEncoder(SubspaceCodes, ModelEstimator):
         X = self._frames(X, reset=True)
         check_components(self.n_components, X.shape[1])
         if y is not None and segments is not None:
-            raise ValueError("y and segments both give the labels: pass one of them")
+            raise ValueError("y and segments both determine the labels: pass only one of them")
         if y is not None:
             classes, codes = class_codes(y, len(X))
         else:
@@ -215,7 +215,7 @@ class SubspaceEncoder(SubspaceCodes, ModelEstimator):
         return float(np.mean(found == one_per_frame(y, len(found))))
 
     def _learn(self, blocks: Iterable[tuple[Any, Any]], moments: Moments | None, classes: NDArray | None) -> Self:
-        """Add blocks to moments of sorted classes, both None at first, and solve."""
+        """Add blocks to the moments of sorted classes (both None at first), and solve."""
         check_parameters(self, _RULES)
         if self.method == "eigh":
             raise ValueError("method='eigh' needs all frames at once: use fit, or method='closed-form'")
@@ -277,4 +277,6 @@ def _union(classes: NDArray, new: NDArray) -> NDArray:
             raise TypeError("NumPy would convert the numbers to text")
         return np.union1d(classes, new)
     except TypeError:
-        raise ValueError(f"the labels {new[:3]} cannot be sorted with the classes before: use one kind") from None
+        raise ValueError(
+            f"the labels {new[:3]} cannot be sorted together with the earlier classes: use labels of one type"
+        ) from None

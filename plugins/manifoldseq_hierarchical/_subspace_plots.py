@@ -15,13 +15,13 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 _FRAMES = 2000
-"""A figure is made from at most this many frames, evenly spaced."""
+"""Maximum number of frames in a figure; frames are evenly spaced."""
 _NAMED = 12
-"""More classes than this are not told apart by colour and marker."""
+"""Maximum number of classes that have different colours and markers."""
 
 
 def plot_gain(result: Any, ax: "Axes | None" = None) -> "Axes":
-    """Plot F(m), the residual energy of the best m coordinates, as a share of the trace of S_0.
+    """Plot F(m), the residual energy of the best m coordinates, as a fraction of the trace of S_0.
 
     Parameters
     ----------

@@ -18,17 +18,17 @@ from ._closed_form import leading_directions
 from ._moments import Array, Codes, Moments, not_finite
 
 _SAMPLE = 20_000
-"""Frames that a start is found among, at most; EM goes on with all of them."""
+"""Maximum number of frames for the search of a start; EM continues with all frames."""
 _SAMPLED = 1 << 23
-"""Numbers of these frames, at most: 64 MiB."""
+"""Maximum number of values of these frames: 64 MiB."""
 _STARTING = 50
-"""Principal components in which k-means looks for a start, at most: the others are mostly noise."""
+"""Maximum number of principal components for the initial k-means, because the others are mostly noise."""
 _SHRINKAGE, _SHRINKAGE_WIDE = 0.02, 0.1
-"""Share of the target in the covariance, and what it is of the columns per frame where that is more."""
+"""Weight of the target in the covariance, and its minimum relative to columns per frame."""
 _LEAST = 1e-6
-"""Shrinkage, and the level of the target in units of the total variance, at least: the metric stays invertible."""
+"""Minimum shrinkage and minimum level of the target (in units of the total variance), for an invertible metric."""
 _WIDEST = 5000
-"""Columns, at most: the metric has as many rows and columns."""
+"""Maximum number of columns, which is also the size of the metric."""
 
 State = dict[str, Any]
 """``x``: W (m, d) and means (K, d); ``weights`` (K,), ``covariance`` (d, d), ``counts`` (K,), ``sums`` (K, d),
@@ -43,7 +43,7 @@ class Tied:
     ----------
     weights : ndarray of shape (K,)
     means : ndarray of shape (K, d)
-        They differ in the m coordinates only.
+        Means, which differ in the m coordinates only.
     center : ndarray of shape (d,)
         The mean of the frames.
     covariance : ndarray of shape (d, d)
@@ -90,13 +90,13 @@ class Statistics:
         return float(self.counts.sum())
 
     def joined(self, other: "Statistics", share: float, n: float) -> "Statistics":
-        """Return means over frames, `share` of them of `other`, times `n`."""
+        """Return the means over frames of both statistics, with weight `share` for `other`, times `n`."""
         mine, theirs = n * (1 - share) / self.n, n * share / other.n
         counts, sums, second = (mine * a + theirs * b for a, b in zip(self._parts(), other._parts(), strict=True))
         return Statistics(counts, sums, second, self.shift)
 
     def moved(self, shift: Array) -> "Statistics":
-        """Return the same about another shift."""
+        """Return the statistics about another shift."""
         away = self.shift - shift
         first = np.outer(self.sums.sum(axis=0), away)
         second = self.second + first + first.T + self.n * np.outer(away, away)
@@ -125,7 +125,7 @@ class Prior:
     scale : ndarray of shape (d,)
         Standard deviations of the columns, 1 for constant columns, so that the metric does not depend on units.
     varies : ndarray of shape (d,), bool
-        Which columns are not constant.
+        Mask of columns that are not constant.
     """
 
     strength: float
@@ -136,8 +136,9 @@ class Prior:
     def maximized(self, of: Statistics, n_components: int | None) -> tuple[Tied, Array]:
         """Return the parameters with the highest posterior density, and the singular values of the means in the metric.
 
-        With fewer components than the means span, the means lie in the m directions that hold most of their scatter in
-        the metric, and the rest of it counts as within (Campbell 1984; Hastie and Tibshirani 1996).
+        If there are fewer components than the means span, the means lie in the m directions with the largest scatter of
+        the means in the metric, and the remaining scatter is added to the within-class scatter (Campbell 1984; Hastie
+        and Tibshirani 1996).
         """
         n, d = of.n, len(self.scale)
         held = np.maximum(of.counts, 1e-10 * n)[:, None]
@@ -165,7 +166,7 @@ class Prior:
         return Tied(of.counts / n, of.shift + center + away * self.scale, of.shift + center, covariance, W), s
 
     def penalty(self, covariance: Array) -> float:
-        """Return minus the logarithm of the prior density, up to a number."""
+        """Return minus the logarithm of the prior density, up to a constant."""
         factor = cho_factor(covariance / (self.scale[:, None] * self.scale), lower=True)
         inverse = cho_solve(factor, np.eye(len(self.scale)))
         return self.strength / 2 * (_log_determinant(factor) + self.level * float(np.trace(inverse)))
@@ -185,9 +186,9 @@ class MixtureProblem:
         Sum of ``(x - shift) (x - shift)'`` over the frames.
     prior : Prior
     blocks : Moments
-        Of no frames: what reads the frames block by block, about a shift.
+        Moments without frames, which read the frames block by block about a shift.
     sample : NDArray
-        Numbers of the frames among which starts are found.
+        Numbers of the frames for the search of starts.
     directions : ndarray of shape (d, at most 50)
         Principal components of the frames in units of the columns' deviations.
     shrinkage : float, "auto" or "ledoit-wolf"
@@ -224,7 +225,7 @@ class MixtureProblem:
         d = X.shape[1]
         if d > _WIDEST:
             raise ValueError(
-                f"X has {d} columns, and objective='mixture' learns a metric of as many rows and columns: take at most "
+                f"X has {d} columns, but objective='mixture' learns a metric of that size: reduce X to at most "
                 f"{_WIDEST} principal components first, or choose objective='printed'"
             )
         empty = Moments.empty(X, n_clusters)
@@ -235,7 +236,7 @@ class MixtureProblem:
         rounding = np.square(8 * unit * (np.abs(first / n) + np.abs(empty.shift) + np.sqrt(np.maximum(variances, 0))))
         varies = variances > np.maximum(rounding, np.finfo(np.float64).tiny)
         if not varies.any():
-            raise ValueError("all frames of X are equal to rounding: there are no clusters")
+            raise ValueError("all frames of X are equal up to rounding: pass frames that differ")
         scale = np.sqrt(np.where(varies, variances, 1.0))
         S_0 = (second - np.outer(first, first) / n) / n / (scale[:, None] * scale)
         S_0[~varies] = S_0[:, ~varies] = 0
@@ -252,7 +253,7 @@ class MixtureProblem:
 
     @classmethod
     def given(cls, X: NDArray, weight: Array | None, n_clusters: int, prior: Prior) -> "MixtureProblem":
-        """Return the problem of frames with a prior, in which no start is looked for."""
+        """Return the problem of frames with a prior, without data for starts."""
         empty, nothing = Moments.empty(X, n_clusters), np.empty(0)
         second = _sums(X, weight, empty)[0]
         return cls(X, weight, n_clusters, None, second, prior, empty, nothing.astype(np.intp), nothing, 0.0)
@@ -263,7 +264,7 @@ class MixtureProblem:
         return replace(made, prior=made._prior(made._grouped(rng)))
 
     def start(self, init: Any, rng: np.random.Generator, number: int) -> tuple[State, ms.Measures]:
-        """Return the state that EM begins with, and its measures: labels of a start, then an M-step and an E-step."""
+        """Return the initial state of EM and its measures: initial labels, then an M-step and an E-step."""
         N, K = len(self.X), self.n_clusters
         if isinstance(init, str) and init == "random":
             labels = rng.permutation(N) % K
@@ -318,7 +319,7 @@ class MixtureProblem:
         return Statistics(counts, sums, self.second, self.blocks.shift), total
 
     def log_likelihood(self, mixture: Tied, counted: Statistics, log_sums: float) -> float:
-        """Return the log-likelihood of the frames, of columns that vary."""
+        """Return the log-likelihood of the columns that are not constant."""
         factor = cho_factor(mixture.covariance, lower=True)
         quadratic = float(np.trace(cho_solve(factor, counted.about(mixture.center))))
         constant = np.diagonal(mixture.covariance)[~self.prior.varies]
@@ -327,11 +328,11 @@ class MixtureProblem:
         return log_sums - quadratic / 2 - counted.n * size / 2
 
     def mean_log_likelihood(self, run: ms.Run) -> float:
-        """Return the mean log-density of a frame where a run ended."""
+        """Return the mean log-density of a frame at the end of a run."""
         return self.prior.penalty(run.state["covariance"]) / self.n - run.fun
 
     def best_components(self, singular_values: Array) -> int:
-        """Return the number of coordinates of the least Bayesian information criterion, at least 1.
+        """Return the number of coordinates (at least 1) with the smallest Bayesian information criterion.
 
         A direction in which the means have the singular value s in the metric gains n/2 ln(1 + s²/n) (Bartlett 1947).
         """
@@ -354,7 +355,7 @@ class MixtureProblem:
         return K - 1 + d + m * (d + K - 1 - m) + d * (d + 1) // 2
 
     def _scores(self, D: Array, offsets: Array) -> Iterator[tuple[slice, Array, Array]]:
-        """Yield the scores (rows, K) of the frames, block by block, with the block about the shift."""
+        """Yield blocks of frames minus the shift, with their scores (rows, K)."""
         offsets = offsets + self.blocks.shift @ D
         for rows, block in self.blocks.blocks(self.X):
             scores = block @ D
@@ -373,7 +374,7 @@ class MixtureProblem:
         return Statistics(counts, sums, self.second, self.blocks.shift)
 
     def _refined(self, rng: np.random.Generator, number: int) -> tuple[State, ms.Measures]:
-        """Return the state of all frames from where EM on the sample ends."""
+        """Return the state of all frames after EM on the sample."""
         X = self.X[self.sample]
         weight = None if self.weight is None else self.weight[self.sample]
         part = MixtureProblem.of(X, weight, self.n_clusters, self.n_components, rng, self.shrinkage)
@@ -409,7 +410,7 @@ class MixtureProblem:
         return float(len(self.X) if self.weight is None else self.weight.sum())
 
     def _prior(self, labels: Codes) -> Prior:
-        """Return the prior that amounts to the shrinkage, about the level within some labels of the sample."""
+        """Return the prior for the shrinkage, with a level estimated from labels of the sample."""
         scale, varies, n = self.prior.scale, self.prior.varies, self.n
         X = (self.X[self.sample].astype(np.float64) - self.blocks.shift)[:, varies] / scale[varies]
         w = np.ones(len(X)) if self.weight is None else self.weight[self.sample]

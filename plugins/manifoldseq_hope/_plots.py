@@ -18,13 +18,14 @@ _TILES = 64
 
 
 def plot_filters(model: Any, ax: Any = None) -> Any:
-    """Draw the weights of components or units of a model as square images, each on its own grey scale.
+    """Draw the weights of components or units of a model as square images, each with its own grey scale.
 
     Parameters
     ----------
     model : fitted HOPE, PCAMovMF, VonMisesFisherMixture, SphericalKMeans, HOPEStack or HOPENetworkClassifier
-        Of images of side s, D = s^2. Drawn are the centres of its components as images, of a network the weights of
-        the first layer, merged; of more than 64 those of the largest weight (of a network, length).
+        A model of square images with side s, so that D = s^2. The centres of its components are drawn as images; for a
+        network, the weights of the merged first layer. At most 64 images are drawn: those of the components with the
+        largest weights, or of the units with the longest weight vectors.
     ax : matplotlib axes, optional
 
     Returns
@@ -34,7 +35,7 @@ def plot_filters(model: Any, ax: Any = None) -> Any:
     Raises
     ------
     ValueError
-        If the rows of the model are not square images, or it is another or not fitted.
+        If the rows of the model are not square images, or the model is not fitted or has no filters.
 
     Examples
     --------
@@ -47,7 +48,10 @@ def plot_filters(model: Any, ax: Any = None) -> Any:
     filters, weights = _filters(model)
     side = isqrt(filters.shape[1])
     if side**2 != filters.shape[1]:
-        raise ValueError(f"{type(model).__name__} was fitted to rows of {filters.shape[1]} columns: no square images")
+        raise ValueError(
+            f"{type(model).__name__} was fitted to rows of {filters.shape[1]} columns, which are not square images: "
+            "pass a model of images"
+        )
     order = np.argsort(-weights, kind="stable")[:_TILES]
     columns = int(np.ceil(np.sqrt(len(order))))
     lines = -(-len(order) // columns)
@@ -69,7 +73,7 @@ def plot_filters(model: Any, ax: Any = None) -> Any:
 
 
 def accepts_filters(result: Any) -> bool:
-    """Say whether the result is of a model of square images."""
+    """Return whether the result is a fitted model of square images."""
     model = result.estimator
     if not isinstance(model, (ProjectedMixture, SphericalKMeans, HOPEStack, HOPENetworkClassifier)):
         return False
@@ -83,7 +87,7 @@ def draw_filters(ax: Any, result: Any) -> None:
 
 
 def accepts_concentrations(result: Any) -> bool:
-    """Say whether the result is of a mixture of von Mises-Fisher components."""
+    """Return whether the result is a fitted mixture of von Mises-Fisher components."""
     return isinstance(result.estimator, ProjectedMixture) and result.estimator.names_[0] == "mu"
 
 
@@ -104,7 +108,7 @@ def draw_concentrations(ax: Any, result: Any) -> None:
 
 
 def accepts_correlations(result: Any) -> bool:
-    """Say whether the result is of a network with projections."""
+    """Return whether the result is a fitted network with projections."""
     return isinstance(result.estimator, HOPENetworkClassifier) and "correlations_0" in result.history
 
 
@@ -120,7 +124,7 @@ def draw_correlations(ax: Any, result: Any) -> None:
 
 
 def _filters(model: Any) -> tuple[Array, Array]:
-    """Return the filters (K, D) and what they are sorted by."""
+    """Return the filters (K, D) and the values by which they are sorted."""
     kinds = (SphericalKMeans, ProjectedMixture, HOPEStack, HOPENetworkClassifier)
     if not isinstance(model, kinds):
         raise ValueError(f"{type(model).__name__} has no filters to draw: pass a fitted estimator, see plot_filters")

@@ -27,7 +27,7 @@ _PAPER = "Zhang, Jiang, Hybrid Orthogonal Projection and Estimation (HOPE)"
 
 @ms.hookimpl
 def manifoldseq_models() -> Iterator[hooks.ModelSpec]:
-    """The likeliest projection and mixture, and mixtures without a projection."""
+    """Maximum-likelihood projections with mixtures, and mixtures without a projection."""
     at = "manifoldseq_hope.mixtures._likelihood:{}".format
     parts: dict[str, Any] = {
         part: at(part) for part in ("manifold", "statistics", "value_and_gradient", "batch", "carry")
@@ -145,7 +145,7 @@ def manifoldseq_plots() -> Iterator[hooks.PlotSpec]:
         ("filters", "Weights of components or units as square images, each on its own grey scale"),
         (
             "concentrations",
-            "Histogram of the concentrations of components; many at one end are at a bound",
+            "Histogram of the concentrations of components; many values at one end are at a bound",
         ),
         ("correlations", "Sum of the absolute cosines between the rows of each projection, by epoch"),
     ):
@@ -159,7 +159,7 @@ def manifoldseq_plots() -> Iterator[hooks.PlotSpec]:
 
 @ms.hookimpl
 def manifoldseq_datasets() -> Iterator[hooks.DatasetSpec]:
-    """The digits of the experiments; fetched on first use."""
+    """The digits of the experiments, which are downloaded on first use."""
     for name, loader, what in (("mnist", "mnist", "60000 training"), ("mnist-test", "mnist_test", "10000 test")):
         yield hooks.DatasetSpec(
             name,

@@ -1,6 +1,6 @@
 """Generated sequences whose classes differ only in their dynamics: structures, textures, echoes, pairs of tones.
 
-Loaders of data sets. A seed makes them anew: ``get_dataset("damaged-structure").loader(3)``.
+These are loaders of data sets. Another seed generates other sequences: ``get_dataset("damaged-structure").loader(3)``.
 """
 
 import numpy as np
@@ -103,7 +103,7 @@ def echoes(seed: int = 0, *, per_class: int = 20, T: int = 200, noise: float = 0
 
 
 def two_tones(seed: int = 0, *, per_class: int = 20, T: int = 200, noise: float = 0.5) -> SequenceData:
-    """Return single channels of two tones of equal amplitude in noise, 0.1, 0.2 or 0.3 radians per step apart.
+    """Return single channels of two tones of equal amplitude in noise; frequencies differ by 0.1, 0.2 or 0.3 rad/step.
 
     Parameters
     ----------

@@ -26,16 +26,16 @@ if TYPE_CHECKING:
 Array = NDArray[np.floating[Any]]
 
 _MEMBERS = 240
-"""A figure is made from at most this many members, evenly spaced."""
+"""Maximum number of members in a figure; members are evenly spaced."""
 _TIGHT: dict[str, Any] = {"handlelength": 1.6, "handletextpad": 0.4, "columnspacing": 1.2}
 _WHOLE = 1.3
-"""Spectra wider than this are shown on the whole upper half of the disc."""
+"""Spectra wider than this are drawn on the whole upper half of the disc."""
 _WIDE: dict[str, Any] = {"linewidth": 4, "alpha": 0.35}
 _NARROW: dict[str, Any] = {"linewidth": 1.4}
 _PLAIN: dict[str, Any] = {"linestyle": "-", "marker": ""}
 
 _NAMED = 12
-"""More groups than this are not told apart by colour and marker."""
+"""Maximum number of groups that have different colours and markers."""
 
 
 def plot_kernel_matrix(result: Fitted, ax: "Axes | None" = None) -> "Axes":
@@ -59,7 +59,7 @@ def plot_kernel_matrix(result: Fitted, ax: "Axes | None" = None) -> "Axes":
 
     Notes
     -----
-    For the projection kernel, values lie between 0 and n, (5) of Huang et al.
+    Values of the projection kernel, (5) of Huang et al., lie between 0 and n.
     """
     model = _clustering(result)
     labels = np.asarray(model.labels_)
@@ -196,7 +196,7 @@ def plot_reconstruction(
 
 
 class _Reproduced:
-    """One sequence as its system sees it, in the units of the record."""
+    """One sequence and its reconstruction by its system, in the units of the record."""
 
     def __init__(self, fitted: Fitted, member: int, item: tuple[Array, ...]) -> None:
         model = fitted.estimator
@@ -224,7 +224,7 @@ def accepts_clustering(result: Any) -> bool:
 
 
 def accepts_choice(result: Any) -> bool:
-    """Return whether a result is of an `LDSKMeans` that has chosen its number of clusters."""
+    """Return whether a result is a fitted `LDSKMeans` that has chosen its number of clusters."""
     return accepts_clustering(result) and hasattr(result.estimator, "choice_")
 
 
@@ -239,7 +239,7 @@ def accepts_sequences(result: Any) -> bool:
 
 
 def _drawing(plot: Callable[..., Any]) -> Callable[["Axes", Fitted], None]:
-    """Return ``draw(ax, result)`` of a plot, as records ask for it."""
+    """Return the function ``draw(ax, result)`` of a plot, as records require."""
 
     def draw(ax: "Axes", result: Fitted) -> None:
         plot(result, ax)
@@ -248,7 +248,7 @@ def _drawing(plot: Callable[..., Any]) -> Callable[["Axes", Fitted], None]:
 
 
 def draw_choice(ax: "Axes", result: Fitted) -> None:
-    """Draw `plot_choice` of a fit, as its record asks for it."""
+    """Draw `plot_choice` of a fit, as its record requires."""
     plot_choice(result.estimator.choice_, ax)
 
 
@@ -273,7 +273,7 @@ def _systems(fitted: Fitted, rows: NDArray[Any]) -> Systems:
 
 
 def _forecasting(fitted: Fitted, rows: NDArray[Any]) -> Systems:
-    """Return the systems of some members, sequences, that forecast them."""
+    """Return the systems that forecast some members, which are sequences."""
     model, members = fitted.estimator, [fitted.X[i] for i in rows]
     identifier = identifier_for(model, members) if isinstance(model, LDSKMeans) else copy(model)
     identifier.stabilizer = stabilizer_of_forecasts(identifier.stabilizer_)
@@ -287,14 +287,14 @@ def _upper(A: Array) -> NDArray[np.complex128]:
 
 
 def _core(values: NDArray[np.complex128]) -> NDArray[np.complex128]:
-    """Return many values without the few that are far from the others."""
+    """Return values without the few outliers."""
     if len(values) < 100:
         return values
     return values[(values.real >= np.quantile(values.real, 0.02)) & (values.imag <= np.quantile(values.imag, 0.98))]
 
 
 def _disc(ax: "Axes") -> None:
-    """Draw the unit circle, and faint ones inside."""
+    """Draw the unit circle, and faint circles inside."""
     angle = np.linspace(0, 2 * np.pi, 361)
     for radius in (0.2, 0.4, 0.6, 0.8, 1.0):
         faint: dict[str, Any] = {} if radius == 1 else {"alpha": 0.2, "linewidth": 0.8}
@@ -303,7 +303,7 @@ def _disc(ax: "Axes") -> None:
 
 
 def _zoom(ax: "Axes", values: NDArray[np.complex128]) -> None:
-    """Show the upper half of the disc; if all values lie in a small part of it, that part, and where it is."""
+    """Show the upper half of the disc; if all values lie in a small part of it, show this part and its position."""
     low, high = float(values.real.min()) - 0.05, max(float(values.real.max()), 0.95) + 0.05
     size = max(high - low, float(values.imag.max()) + 0.1)
     if size > _WHOLE:

@@ -49,7 +49,7 @@ def manifoldseq_domains() -> Iterator[hooks.DomainSpec]:
         manifold="manifoldseq.manifolds:CanonicalLDS",
         to_item="manifoldseq_lds.systems._record:to_item",
         example="manifoldseq_lds.systems._record:example",
-        summary="Linear dynamical systems (A, C) with stable A and orthonormal C, by name too (manifoldseq_lds.System)",
+        summary="Linear dynamical systems (A, C), or manifoldseq_lds.System, with stable A and orthonormal C",
     )
     yield hooks.DomainSpec(
         "histograms",
@@ -83,7 +83,12 @@ def manifoldseq_kernels() -> Iterator[hooks.KernelSpec]:
             {},
             "Discounted outputs from the first states: determinant (20) or trace form",
         ),
-        ("grassmann", "kernels._grassmann:GrassmannKernel", {}, "Projection kernel of a few steps of observation"),
+        (
+            "grassmann",
+            "kernels._grassmann:GrassmannKernel",
+            {},
+            "Projection kernel of observability subspaces of a few steps",
+        ),
         (
             "symmetric-projection",
             "kernels._symmetric:SymmetricProjectionKernel",
@@ -103,7 +108,7 @@ def manifoldseq_kernels() -> Iterator[hooks.KernelSpec]:
         "dynamics",
         factory="manifoldseq_lds.clustering._sequence_kernel:DynamicsKernel",
         example="manifoldseq_lds.clustering._sequence_kernel:example",
-        summary="Sequences (of the domain of manifoldseq-sequences) by the kernel of their linear dynamical systems",
+        summary="Kernel on sequences (domain of manifoldseq-sequences) that compares their linear dynamical systems",
     )
     yield hooks.KernelSpec(
         "chi2",
@@ -126,7 +131,7 @@ def manifoldseq_models() -> Iterator[hooks.ModelSpec]:
         "lds.atom",
         build="manifoldseq_lds.means._atom_problem:build",
         example="manifoldseq_lds.systems._record:example",
-        summary="One atom of a dictionary of systems (10): the common problem (11), (12), weights of any sign",
+        summary="One atom of a dictionary of systems (10): the common problem (11), (12) with weights of any sign",
         reference=_PAPER,
     )
     at = "manifoldseq_lds.means._stable_systems:{}".format
@@ -176,23 +181,23 @@ def manifoldseq_estimators() -> Iterator[hooks.EstimatorSpec]:
     yield hooks.EstimatorSpec(
         "lds-neighbors",
         factory="manifoldseq_lds.clustering._neighbors:LDSNeighbors",
-        summary="The sequences whose linear dynamical systems are nearest, and scores of outliers",
+        summary="Nearest sequences by their linear dynamical systems, and outlier scores",
     )
     yield hooks.EstimatorSpec(
         "lds-sparse-coder",
         factory="manifoldseq_lds.coding._sparse_coder:LDSSparseCoder",
-        summary="Sparse codes of sequences over a dictionary of systems that is given, or chosen without learning",
+        summary="Sparse codes of sequences over a dictionary of systems, which is given or selected without learning",
     )
     yield hooks.EstimatorSpec(
         "lds-dictionary",
         factory="manifoldseq_lds.coding._dictionary:LDSDictionaryLearning",
         models=("lds.mean-stable",),
-        summary="A dictionary of linear dynamical systems over which sequences have sparse codes",
+        summary="Learned dictionary of linear dynamical systems for sparse codes of sequences",
     )
     yield hooks.EstimatorSpec(
         "lds-classifier",
         factory="manifoldseq_lds.coding._classifier:LDSClassifier",
-        summary="Classes of sequences by the kernels, or the sparse codes, of their linear dynamical systems",
+        summary="Classification of sequences by kernels or sparse codes of their linear dynamical systems",
     )
     yield hooks.EstimatorSpec(
         "bag-of-systems",
@@ -210,9 +215,9 @@ def manifoldseq_estimators() -> Iterator[hooks.EstimatorSpec]:
 def manifoldseq_rules() -> Iterator[hooks.RuleSpec]:
     """The centres that `LDSKMeans` accepts by name."""
     for name, factory, summary in (
-        ("exact", "ExactMean", "The system of least mean squared distance (8), among all stable systems"),
-        ("canonical", "CanonicalMean", "The same within the bound of (12)"),
-        ("medoid", "Medoid", "The member nearest to the others"),
+        ("exact", "ExactMean", "The system with the smallest mean squared distance (8) among all stable systems"),
+        ("canonical", "CanonicalMean", "The system with the smallest mean squared distance within the bound of (12)"),
+        ("medoid", "Medoid", "The member with the smallest mean squared distance to the others"),
     ):
         yield hooks.RuleSpec(
             name,
@@ -230,7 +235,7 @@ def manifoldseq_plots() -> Iterator[hooks.PlotSpec]:
         "lds-choice",
         accepts="manifoldseq_lds._plots:accepts_choice",
         draw="manifoldseq_lds._plots:draw_choice",
-        summary="Agreement of clusterings of two halves of the data, with standard errors; the choice is ringed",
+        summary="Agreement of clusterings of two halves of the data, with standard errors; a ring marks the choice",
     )
     yield hooks.PlotSpec(
         "lds-kernel-matrix",
@@ -249,15 +254,19 @@ def manifoldseq_plots() -> Iterator[hooks.PlotSpec]:
         "lds-reconstruction",
         accepts="manifoldseq_lds._plots:accepts_sequences",
         draw="manifoldseq_lds._plots:draw_median_reconstruction",
-        summary="The sequence whose forecast error is the median, in the three channels that vary most: its record and "
-        "what its system reproduces; an error of 1 is that of the mean",
+        summary=(
+            "The sequence with the median forecast error, in the three channels with the largest variance: its record "
+            "and the reconstruction by its system. The mean has an error of 1"
+        ),
     )
     yield hooks.PlotSpec(
         "lds-worst-reconstruction",
         accepts="manifoldseq_lds._plots:accepts_sequences",
         draw="manifoldseq_lds._plots:draw_worst_reconstruction",
-        summary="The sequence with the largest forecast error, in the three channels that vary most: its record and "
-        "what its system reproduces",
+        summary=(
+            "The sequence with the largest forecast error, in the three channels with the largest variance: its record "
+            "and the reconstruction by its system"
+        ),
     )
 
 
@@ -286,15 +295,15 @@ def manifoldseq_datasets() -> Iterator[hooks.DatasetSpec]:
         (
             "damaged-structure",
             "damaged_structure",
-            "80 shaken rows of six masses, all springs whole or one of three weak, 200 time steps",
+            "80 vibrations of six masses with intact springs or one of three weakened springs, 200 time steps",
         ),
         (
             "noisy-textures",
             "noisy_textures",
-            "80 films of waves in four directions in strong noise, 80 frames of 8 × 8 pixels",
+            "80 videos of waves in four directions with strong noise, 80 frames of 8 × 8 pixels",
         ),
         ("echoes", "echoes", "60 single channels of noise with an echo after 8, 10 or 12 steps, 200 time steps"),
-        ("two-tones", "two_tones", "60 single channels of two near tones of equal level, in noise, 200 time steps"),
+        ("two-tones", "two_tones", "60 single channels of two close tones of equal amplitude in noise, 200 time steps"),
     ):
         yield hooks.DatasetSpec(
             name,

@@ -18,14 +18,14 @@ Bag = tuple[NDArray[Any], ...]
 
 @dataclass(frozen=True)
 class Group:
-    """Some bags, one after the other.
+    """Several concatenated bags.
 
     Attributes
     ----------
     views : list of ndarray of shape (R, d_v)
         The rows of all bags of the group.
     lengths : ndarray of shape (B,)
-        How many rows each bag has.
+        Number of rows of each bag.
     """
 
     views: list[NDArray[Any]]
@@ -33,22 +33,22 @@ class Group:
 
 
 class Bags:
-    """Bags that can be gone through more than once.
+    """Bags that can be read several times.
 
     Parameters
     ----------
     X, Y
-        The views. X is the first and Y the second, or X is a list of all of them and Y is None. A view is an array
-        (N, d_v), N bags of one descriptor, an array (N, T, d_v), or a sequence of arrays (T_i, d_v); of a sequence that
-        reads an item when it is asked for, only a group is in memory.
+        The views. X is the first and Y the second, or X is a list of all of them and Y is None. A view is an array (N,
+        d_v), N bags of one descriptor, an array (N, T, d_v), or a sequence of arrays (T_i, d_v). If the sequence reads
+        items on indexing, only one group is in memory.
     widths : tuple of int, optional
-        Columns of each view in an earlier fit; every bag may then be empty.
+        Number of columns of each view in an earlier fit. If they are given, all bags may be empty.
 
     Raises
     ------
     ValueError
-        If there are no bags or no descriptors, views have different numbers of them, or other widths than expected.
-        Bags are checked when read.
+        If there are no bags or no descriptors, or if views have different numbers of bags or other widths than
+        expected. Bags are validated when they are read.
     """
 
     def __init__(self, X: Any, Y: Any = None, widths: tuple[int, ...] | None = None) -> None:
@@ -82,7 +82,7 @@ class Bags:
         return len(self.views[0])
 
     def groups(self, n_rows: int, n_bags: int) -> Iterator[Group]:
-        """Go through all bags in groups of at most `n_bags`, each ended by the bag that brings it to `n_rows`."""
+        """Yield groups of at most `n_bags` bags; a group ends with the bag that reaches `n_rows`."""
         if all(isinstance(view, np.ndarray) and view.ndim == 2 for view in self.views):
             size = max(1, min(n_rows, n_bags))
             for start in range(0, len(self), size):
@@ -121,7 +121,7 @@ class Bags:
 
 
 def grouped(bags: Iterable[Bag], n_rows: int, n_bags: int) -> Iterator[Group]:
-    """Collect checked bags into groups as `Bags.groups` does."""
+    """Collect validated bags into groups like `Bags.groups`."""
     held: list[Bag] = []
     total = 0
     for bag in bags:

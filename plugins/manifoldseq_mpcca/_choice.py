@@ -17,18 +17,18 @@ from ._views import View
 CRITERIA = ("imputation", "likelihood")
 GATES = (1.0, 0.7, 0.5, 0.3, 0.2, 0.1, 0.05)
 _MOST_ROWS = 4000
-"""Rows that a choice looks at."""
+"""Maximum number of rows for a choice."""
 _FOLDS = 4
-"""One of so many parts of the rows is held out."""
+"""Number of parts of the rows, one of which is held out."""
 _ALL_FOLDS = 1000
-"""With fewer rows each part is held out in turn: one part alone says too little."""
+"""Number of rows below which each part is held out in turn, because one part alone is too small."""
 SIZES = ("n_components", "n_latent", "n_private")
-"""Of these the smallest value is taken that is within one standard error of the best, if all quarters are held out."""
+"""Parameters with the smallest value within one standard error of the best, if all parts are held out."""
 
 
 @dataclass(frozen=True)
 class Setting:
-    """What is chosen; see `MixturePCCA`."""
+    """The settings that are chosen; see `MixturePCCA`."""
 
     n_components: int
     n_latent: int
@@ -61,7 +61,7 @@ class ImputationChoice:
     time: float = 0.0
 
     def __str__(self) -> str:
-        """Return the table of the best gate of each setting, and what was chosen."""
+        """Return a table with the best gate of each setting, and the chosen settings."""
         lines, seen = ["  held-out loss  settings"], set()
         for i in np.argsort(self.loss, kind="stable"):
             rest = ", ".join(f"{k}={v:g}" for k, v in self.params[i].items() if k != "gate" and v == v)
@@ -72,7 +72,7 @@ class ImputationChoice:
 
 
 Fold = tuple[NDArray[np.intp], NDArray[np.intp]]
-"""Rows that are held out, and the others."""
+"""Held-out rows, and the remaining rows."""
 Fit = Callable[[Setting, NDArray[np.intp]], Mixture]
 
 
@@ -86,24 +86,25 @@ def choose(
     target: int | None = None,
     weights: Array | None = None,
 ) -> tuple[Setting, ImputationChoice]:
-    """Return the setting that fills in held-out rows best and the table of all that were tried.
+    """Return the setting with the best predictions of held-out rows, and the table of all compared settings.
 
-    One parameter after the other is replaced by the best of its grid, in the order of the grid, then the first once
-    more; the gate is chosen along with each, as it needs no fit of its own. Of components and latent dimensions the
-    smallest number is taken whose loss is within one standard error of the least, by the differences of the losses row
-    by row: of many settings the least loss of a few rows is often that of noise. With 1000 rows and more, where one
-    quarter is held out, that holds of one component only, by the losses of all quarters.
+    The parameters are optimized one after the other in the order of the grid, and then the first parameter again. The
+    gate is chosen together with each of them, because it needs no additional fit. For the numbers of components and
+    latent dimensions, the smallest number is chosen whose loss is within one standard error of the smallest loss, by
+    the row-wise differences of losses: among many settings, the smallest loss on few rows is often due to noise. With
+    1000 or more rows, where one quarter is held out, this rule is applied only to one component, with the losses of all
+    quarters.
 
     Parameters
     ----------
     fit : callable
-        ``fit(setting, rows) -> Mixture``, of the rows with these numbers.
+        ``fit(setting, rows) -> Mixture``, fitted to the rows with these numbers.
     views : list of ndarray of shape (N, d_v)
     variance : ndarray of shape (D,)
-        Of the columns: losses of columns are in these units.
+        Variances of the columns, which are the units of losses.
     first : Setting
     grid : mapping of str to sequence
-        The values of each parameter that is to be chosen.
+        The candidate values of each parameter that is chosen.
     criterion, target
         See `MixturePCCA`.
     weights : ndarray of shape (N,), optional
@@ -116,7 +117,7 @@ def choose(
     folds = quarters if len(order) < _ALL_FOLDS else quarters[:1]
     gates = grid.get("gate", (first.gate,))
     tried: dict[Setting, Array] = {}
-    """The losses of held-out rows, whose mean is the loss; infinity where there is none."""
+    """The losses of held-out rows, whose mean is the loss; infinity if there is no loss."""
 
     def measured(setting: Setting, folds: list[Fold], gates: Sequence[float]) -> Array:
         """Return the losses of the held-out rows for each gate, (gates, rows)."""
@@ -157,7 +158,7 @@ def choose(
 
 
 def _as_good(rows: Array, best: Array) -> bool:
-    """Say whether losses of rows are within one standard error of the best, by their differences."""
+    """Return whether losses of rows are within one standard error of the best, by their differences."""
     if not np.isfinite(rows).all():
         return False
     difference = rows - best
@@ -173,11 +174,11 @@ def losses(
     target: int | None = None,
     weights: Array | None = None,
 ) -> Array:
-    """Return the losses of rows for each gate, (gates, N): of one view given the others, or the mean over the views.
+    """Return the losses of rows for each gate, (gates, N), for one view given the others, or averaged over views.
 
-    The mean over the rows is, for ``"imputation"``, the mean squared error of the conditional expectation, over the
-    variance of a column; for ``"likelihood"``, minus the mean of ln p(y|x) over its observed values, in these units.
-    Infinity where it is not finite.
+    For ``"imputation"``, the mean over the rows is the mean squared error of the conditional expectation divided by the
+    variance of a column. For ``"likelihood"``, it is minus the mean of ln p(y|x) per observed value, in the same units.
+    Losses that are not finite become infinity.
     """
     n = len(views[0])
     sums, counts = np.zeros((len(mixture.views), len(gates), n)), np.zeros(len(mixture.views))

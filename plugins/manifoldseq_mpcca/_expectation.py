@@ -20,28 +20,27 @@ from ._statistics import Statistics
 Views = Sequence[NDArray[Any]]
 
 SKIP = 1e-14
-"""Responsibilities up to this may be left out of sums; one over N rows then lacks at most N · SKIP of its largest term
-(of g = 1)."""
+"""Responsibilities up to this value may be omitted: a sum over N rows lacks at most N · SKIP of its largest term."""
 
 _BUFFER = 2**20
-"""Numbers in the largest buffer of a block, so that it stays in cache."""
+"""Number of values in the largest buffer of a block, which fits into the cache."""
 # A trick of speed: summing over all pairs, ten iterations on the UCI numerals (K=10) take 1.25 times as long, with 64
 # clusters far apart 4.2 times (`python -m benchmarks.tricks pairs`).
 _SPARSE = 0.25
-"""Statistics are summed over the pairs above SKIP alone if at most this share of a block's pairs is."""
+"""Statistics are summed only over pairs above SKIP if at most this fraction of the pairs of a block is above."""
 _FAR = 1e3
-"""A component whose mean is this far (in noise variances per column, squared) from the origin is centred on its own."""
+"""Squared distance of a mean to the origin (in noise variances per column) above which it is centred separately."""
 
 
 @dataclass(frozen=True)
 class Block:
-    """Some rows and what the E-step knows of them; the arrays are overwritten by the next block.
+    """Results of the E-step for a block of rows; the next block overwrites the arrays.
 
     Attributes
     ----------
     rows : slice
     V : ndarray of shape (b, D + 1)
-        The rows less the origin, and a column of ones.
+        The rows minus the origin, and a column of ones.
     log_density : ndarray of shape (b,)
         ln p(v) of the mixture.
     g : ndarray of shape (K, b)
@@ -58,13 +57,13 @@ class Block:
 
 
 class Expectation:
-    """What the E-step needs of a mixture, computed once.
+    """The precomputed quantities of a mixture for the E-step.
 
     Parameters
     ----------
     mixture : Mixture
     origin : ndarray of shape (D,), optional
-        What rows are centred by before anything else, by default the mean of the mixture.
+        The point that is subtracted from all rows, by default the mean of the mixture.
 
     Attributes
     ----------
@@ -116,7 +115,7 @@ class Expectation:
         self._block = int(np.clip(_BUFFER // (K * max(width, 1)), 64, 4096))
 
     def blocks(self, views: Views) -> Iterator[Block]:
-        """Go through the rows of the views, (N, d_v) each, of any real dtype; sums are in float64."""
+        """Yield blocks of rows of the views, (N, d_v) each, of any real dtype; sums are computed in float64."""
         K, D, d = self.mixture.loadings.shape
         N = len(views[0])
         for start in range(0, N, self._block):
@@ -162,7 +161,7 @@ class Expectation:
         return found
 
     def _distances(self, k: int, apart: Array) -> Array:
-        """Return the quadratic form of component k, of rows less its mean."""
+        """Return the quadratic form of component k for rows minus its mean."""
         if not self.mixture.full:
             return apart**2 @ self._precision[k]
         parts = [apart[:, self.mixture.columns(v)] @ inverse[k].T for v, inverse in enumerate(self._whiteners)]
@@ -202,7 +201,7 @@ class Expectation:
 
 
 class _Sums:
-    """The statistics in the rotated latent coordinates y, as they grow."""
+    """Running sums of the statistics in the rotated latent coordinates y."""
 
     def __init__(self, expectation: Expectation) -> None:
         mixture = expectation.mixture
@@ -279,16 +278,17 @@ class _Sums:
 
 
 class Conditional:
-    """The distribution of missing columns given what is observed: in component k, normal about a linear function.
+    """The distribution of missing columns given the observed columns, which is normal in each component.
 
-    With F the regression of the noise of missing columns on that of observed ones of the same view (zero but for full
-    noise and a view that is observed in part), the expectation is ``mu_m + F (v_o - mu_o) + (W_m - F W_o) zhat``.
+    Let F be the regression of the noise of missing columns on the noise of observed columns of the same view, which is
+    zero unless the noise is full and a view is partly observed. The expectation in component k is ``mu_m + F (v_o -
+    mu_o) + (W_m - F W_o) zhat``.
 
     Parameters
     ----------
     mixture : Mixture
     columns : ndarray of bool of shape (D,)
-        Which are observed, at least one; m are not.
+        Mask of the observed columns, at least one; m columns are missing.
     gate : float
         Power p of the density of a row in the weights of the components, ``w_k p(v_o|k)^p``.
 
@@ -311,7 +311,7 @@ class Conditional:
         self.covariances = self._W @ np.linalg.cholesky(self.expectation.latent_covariance), noise
 
     def _noise(self, mixture: Mixture, o: NDArray[np.intp], m: NDArray[np.intp]) -> Array:
-        """Return the full noise of missing columns given that of observed ones, and keep the regression."""
+        """Return the full noise of missing columns given the noise of observed columns, and store the regression."""
         K, D = mixture.means.shape
         Psi = np.zeros((K, D, D))
         partly = False
@@ -328,7 +328,7 @@ class Conditional:
         return rest
 
     def blocks(self, views: Views) -> Iterator[tuple[slice, Array, Array]]:
-        """Go through observed rows: where they are, the weights of components (K, b), the expectations (K, m, b)."""
+        """Yield blocks of observed rows: slice, weights of components (K, b) and expectations (K, m, b)."""
         power = self.seen.weights ** (1 - self.gate)
         for block in self.expectation.blocks(views):
             mean = self._mu[:, :, None] + self._W @ self.expectation.latent(block)

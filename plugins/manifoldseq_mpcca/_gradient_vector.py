@@ -1,8 +1,8 @@
 """Gradient vectors of a mixture of probabilistic CCAs, (42)-(45), for many sets of descriptors at once.
 
-Everything follows from sums over a set under the posterior, with ``xt = x - W zhat`` the private part (4), (9), (10),
-and ``E_k[.]`` the mean under the responsibilities: ``E_k[xt]``, ``E_k[(xt - mu)(xt - mu)']`` and ``E_k[zhat]``. Without
-loadings (d = 0) the same is the Fisher vector of a Gaussian mixture, (1)-(3).
+All values follow from means over a set under the responsibilities, ``E_k[xt]``, ``E_k[(xt - mu)(xt - mu)']`` and
+``E_k[zhat]``, where ``xt = x - W zhat`` is the private part (4), (9), (10). Without loadings (d = 0), the result is the
+Fisher vector of a Gaussian mixture, (1)-(3).
 """
 
 from collections.abc import Iterator
@@ -22,9 +22,9 @@ from ._views import check_sizes, check_views
 SCALES = ("paper", "model", "likelihood", "fisher")
 
 _SUMS = 2**22
-"""Numbers in the sums of one group of bags."""
+"""Number of values in the sums of one group of bags."""
 _CROSS = 2**20
-"""Numbers in the products of descriptors and latent means of some bags of a group."""
+"""Number of values in the products of descriptors and latent means of some bags of a group."""
 _ROWS = 2**14
 
 
@@ -35,9 +35,9 @@ class Encoding:
     Attributes
     ----------
     means : tuple of ndarray of shape (B, K, d_v)
-        Gradient in the mean of each view, (42), (44).
+        Gradient with respect to the mean of each view, (42), (44).
     noise : tuple of ndarray of shape (B, K, d_v), or (B, K, d_v, d_v) for full noise
-        Gradient in the noise of each view, (43), (45).
+        Gradient with respect to the noise of each view, (43), (45).
     latent : ndarray of shape (B, K, d)
         ``E_k[zhat]``, the mean of the latent means (18) under the responsibilities.
     """
@@ -59,10 +59,10 @@ class Encoder:
         * ``"paper"``: as printed, with ``w_k = N_k / N`` (37): exactly ``-(2/N)`` times the gradient of L;
         * ``"model"``: as printed, with the mixture's weight for ``w_k``: ``-2 w_k / N_k`` times the gradient of L;
         * ``"likelihood"``: the gradient of L itself;
-        * ``"fisher"``: the gradient of ``L / N``, divided by the root of the diagonal of its Fisher information
-          at W = 0 (Perronnin, Sánchez, Mensink 2010): entries are comparable with each other in any units.
+        * ``"fisher"``: the gradient of ``L / N``, divided by the root of the diagonal of its Fisher information at W =
+          0 (Perronnin, Sánchez, Mensink 2010), so that entries are comparable for any units.
 
-        The gradient in a noise is with respect to the variances, or to the whole covariance matrix.
+        The gradient for the noise is with respect to the variances, or to the full covariance matrix.
     """
 
     def __init__(self, mixture: Mixture, gradient_scale: str = "paper") -> None:
@@ -82,19 +82,19 @@ class Encoder:
                 self._factors.append(1 / (np.sqrt(noise) if gradient_scale == "fisher" else noise))
 
     def encode(self, bags: Bags) -> Iterator[Encoding]:
-        """Go through bags in groups."""
+        """Yield the encodings of groups of bags."""
         for group in bags.groups(*self.group_size):
             yield self.encode_group(group)
 
     @property
     def group_size(self) -> tuple[int, int]:
-        """Rows and bags of a group whose sums fit into a bounded memory."""
+        """The numbers of rows and bags of a group, such that its sums fit into a bounded memory."""
         K, D = self.mixture.means.shape
         each = K * (sum(n * n for n in self.mixture.views) if self.mixture.full else D)
         return _ROWS, max(1, _SUMS // each)
 
     def encode_group(self, group: Group) -> Encoding:
-        """Return the encoding of the bags of a group; a component that a bag has nothing of gives zeros."""
+        """Return the encoding of the bags of a group; components without responsibilities in a bag give zeros."""
         sums = _Sums(self.expectation, len(group.lengths))
         offsets = np.concatenate([[0], np.cumsum(group.lengths)])
         for block in self.expectation.blocks(group.views):
@@ -125,7 +125,7 @@ class Encoder:
         return Encoding(tuple(means), tuple(noise), sums.latent * inverse)
 
     def _coefficients(self, counts: Array, lengths: NDArray[np.int64]) -> tuple[Array, Array]:
-        """Return what multiplies the residual mean and the residual covariance, (B, K, 1) each; 0 where N_k is."""
+        """Return the factors of the residual mean and the residual covariance, (B, K, 1) each; 0 for N_k = 0."""
         weights = self.mixture.weights
         share = counts / np.maximum(lengths, 1)[:, None]
         with np.errstate(invalid="ignore", divide="ignore"):
@@ -164,7 +164,7 @@ class _Sums:
             self._add(bags, V, g, Z[:, :, rows].reshape(K, d, *shape).transpose(2, 0, 1, 3))
 
     def _add(self, bags: slice, V: Array, g: Array, Z: Array) -> None:
-        """Add bags of equally many rows: V (B, T, D), g (B, K, T), Z (B, K, d, T)."""
+        """Add bags with the same number of rows: V (B, T, D), g (B, K, T), Z (B, K, d, T)."""
         mixture = self.expectation.mixture
         W = mixture.loadings
         B, T, D = V.shape
@@ -196,9 +196,9 @@ class _Sums:
 
 
 def _runs(offsets: NDArray[np.int64], rows: slice, most: int) -> Iterator[tuple[slice, slice, int]]:
-    """Cut rows of a block into runs of at most `most` neighbouring bags with equally many of them.
+    """Split rows of a block into runs of at most `most` neighbouring bags with the same number of rows.
 
-    Yields the bags, their rows in the block, and how many rows each has.
+    Yield the bags, their rows in the block, and the number of rows of each bag.
     """
     cuts = np.clip(offsets, rows.start, rows.stop) - rows.start
     lengths = np.diff(cuts)
@@ -249,7 +249,7 @@ def gradient_vectors(mixture: Any, X: Any, Y: Any = None, *, gradient_scale: str
     mixture = mixture_of(mixture)
     if mixture.private:
         raise ValueError(
-            "gradient vectors are of mixtures without private latent dimensions: fit with covariance_type='diag'"
+            "gradient vectors require a mixture without private latent dimensions: fit with covariance_type='diag'"
         )
     bags = Bags(X, Y, mixture.views)
     parts = list(Encoder(mixture, gradient_scale).encode(bags))

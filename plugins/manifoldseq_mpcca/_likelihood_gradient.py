@@ -10,15 +10,15 @@ from ._parameters import Array, Mixture
 from ._statistics import Statistics
 
 _FAR = 5.0
-"""A step multiplies a variance by at most exp(±5)."""
+"""A step multiplies a variance by a factor between exp(-5) and exp(5)."""
 _AT_FLOOR = 1e-9
 
 
 def gradient(statistics: Statistics, mixture: Mixture) -> tuple[Any, ...]:
     """Return the derivatives of (12) by weights, means, loadings and noise, in the structure of `Mixture.point`.
 
-    The weights count as free numbers. Derivatives by a covariance are those by a symmetric matrix, halves off the
-    diagonal, as ``tr(G' dPsi)`` demands.
+    The weights count as free numbers. The derivative by a covariance is the symmetric matrix G with the differential
+    ``tr(G' dPsi)``.
     """
     # Fisher's identity: the gradient is that of the expected complete log-likelihood. By [W, mu], (K, D, d + 1):
     # Psi^-1 (sum g v [z, 1]' - [W, mu] gram); by Psi: (Psi^-1 residual Psi^-1 - N Psi^-1) / 2
@@ -42,7 +42,8 @@ def gradient(statistics: Statistics, mixture: Mixture) -> tuple[Any, ...]:
 class Units:
     """Coordinates of steps from a mixture in which the information of the complete data is the identity.
 
-    There the gradient is an EM step to first order, so that a quasi-Newton method which knows nothing yet starts as EM.
+    In these coordinates the gradient equals an EM step to first order, so that the first step of a quasi-Newton method
+    is a step of EM.
     """
 
     mixture: Mixture
@@ -55,7 +56,7 @@ class Units:
 
     @classmethod
     def of(cls, statistics: Statistics, mixture: Mixture, floor: Array) -> "Units":
-        """Return the units at a mixture; all of its components need data."""
+        """Return the units at a mixture, whose components must all have data."""
         roots = tuple(np.linalg.cholesky(n) if mixture.full else np.sqrt(n) for n in mixture.noise)
         gram, latent = statistics.gram, []
         for v in range(len(roots)):
@@ -65,7 +66,7 @@ class Units:
         return cls(mixture, statistics.origin, counts, counts + statistics.pseudo, floor, roots, tuple(latent))
 
     def gradient(self, statistics: Statistics) -> Array:
-        """Return the gradient of (12) as a vector; a variance at its floor that would fall counts as fixed."""
+        """Return the gradient of (12) as a vector; variances at the floor that would decrease count as fixed."""
         mixture, n, width = self.mixture, self.counts, np.sqrt(2 * self.rows)
         weights, means, loadings, noise = gradient(statistics, mixture)
         scores = np.concatenate([loadings, means[:, :, None]], axis=2)
@@ -86,7 +87,7 @@ class Units:
         return np.concatenate([part.ravel() for part in parts])
 
     def moved(self, step: Array) -> Mixture:
-        """Return the mixture that a step leads to."""
+        """Return the mixture after a step."""
         mixture, width = self.mixture, np.sqrt(2 / self.rows)
         K, D, d = mixture.loadings.shape
         place = 0
@@ -117,7 +118,7 @@ class Units:
 
 
 def _allowed(part: Array, Psi: Array, floor: Array) -> Array:
-    """Return the derivative by covariances without what would lower eigenvalues that are at the floor."""
+    """Return the derivative by covariances without the part that lowers eigenvalues at the floor."""
     unit = np.sqrt(floor)[:, None] * np.sqrt(floor)
     values, vectors = np.linalg.eigh(Psi / unit)
     low = values <= 1 + _AT_FLOOR

@@ -14,17 +14,17 @@ def maximize(statistics: Statistics, old: Mixture, floor: Array, update: str = "
     Parameters
     ----------
     statistics : Statistics
-        Of the data under the posterior of `old`.
+        Statistics of the data under the posterior of `old`.
     old : Mixture
         The previous mixture. Components without data keep their parameters.
     floor : ndarray of shape (D,)
         The lower bound of the noise variances. A full noise covariance is bounded below by the diagonal matrix of the
         floor.
     update : {"expanded", "joint", "conditional"}
-        ``"joint"`` maximizes in the loadings and means at once, by one (d+1) × (d+1) solve per component.
-        ``"conditional"`` is as printed: (31), (32) with the old loadings, then (33), (34) with the new means.
-        ``"expanded"`` is ``"joint"`` in the model where the latent vector has a mean and a covariance of its own, which
-        the loadings and means then take over (Liu, Rubin, Wu: Parameter expansion to accelerate EM, 1998).
+        ``"joint"`` maximizes over loadings and means together, with one (d+1) × (d+1) solution per component.
+        ``"conditional"`` is the printed update: (31), (32) with the old loadings, then (33), (34) with the new means.
+        ``"expanded"`` is ``"joint"`` in a model whose latent vector has an additional mean and covariance, which are
+        then absorbed into the loadings and means (Liu, Rubin, Wu: Parameter expansion to accelerate EM, 1998).
     """
     s, alive = statistics, statistics.counts > np.finfo(float).tiny
     counts = np.where(alive, s.counts, 1.0)[:, None]
@@ -66,7 +66,7 @@ def maximize(statistics: Statistics, old: Mixture, floor: Array, update: str = "
 
 
 def raised(covariances: Array, floor: Array) -> Array:
-    """Return the likeliest covariances that are not below diag(floor), given sample covariances."""
+    """Return the maximum-likelihood covariances with the lower bound diag(floor), given sample covariances."""
     # in units where the floor is I, eigenvalues below one become one
     scale = np.sqrt(floor)
     unit = scale[:, None] * scale

@@ -70,17 +70,17 @@ _GRID: dict[str, Sequence[Any]] = {
     "diagonal": (0.02, 0.1, 0.2, 0.5, 0.8),
     "gate": GATES,
 }
-"""What "auto" tries, in this order."""
+"""Values that "auto" compares, in this order."""
 _MOST_ITERATIONS, _TRIED_TOL = 15, 1e-5
-"""Iterations, and least tolerance, of a fit that is tried."""
+"""Maximum number of iterations and minimum tolerance of a fit in the comparison."""
 _MOST_PATTERNS = 16
-"""Patterns of holes that are left to the fits that are tried."""
+"""Maximum number of patterns of missing values in the fits of the comparison."""
 _LEAST_ROWS = 20
-"""Rows that a choice needs; with fewer, "auto" takes the first values and warns."""
+"""Minimum number of rows for a choice; with fewer rows, "auto" uses the first values and warns."""
 _MOST_COVARIANCES = 2**30
-"""Bytes of covariances beyond which a fit raises an error: an iteration holds several times as many."""
+"""Maximum number of bytes of covariances; an iteration needs several times as much memory."""
 _FORGETTING = 0.6
-"""Batch t of `partial_fit` counts with (t + 1)^-0.6 of everything seen until then (Cappé and Moulines 2009)."""
+"""Exponent of the weight (t + 1)^-0.6 of batch t in the running sums of `partial_fit` (Cappé and Moulines 2009)."""
 
 
 _OF_FIT = (
@@ -88,20 +88,20 @@ _OF_FIT = (
     "provenance_",
 )
 _OF_BATCHES = ("floor_", "statistics_", "batches_")
-"""Attributes that `fit`, or `partial_fit`, leaves and the other takes away."""
+"""Attributes that only one of `fit` and `partial_fit` sets, and that the other removes."""
 
 
 def _numbers(N: int) -> list[int]:
-    """Return the numbers of components that "auto" tries for N rows."""
+    """Return the numbers of components that "auto" compares for N rows."""
     return [k for k in _GRID["n_components"] if k == 1 or 20 * k <= N]
 
 
 def _check_online(estimator: Any) -> None:
-    """Raise AttributeError where there is no `partial_fit`: one batch does not say what a pooled covariance is."""
+    """Raise AttributeError if `partial_fit` is not available: a batch does not determine a pooled covariance."""
     if estimator.covariance_type not in COVARIANCE_TYPES:
         raise AttributeError(
-            f"partial_fit is of covariance_type='diag' and 'full', not of {quoted(estimator.covariance_type)}: "
-            "the target of shrinkage is not known from a batch"
+            f"partial_fit supports covariance_type='diag' and 'full', not {quoted(estimator.covariance_type)}: a batch "
+            "does not determine the target of shrinkage"
         )
 
 
@@ -550,8 +550,8 @@ class MixturePCCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, DensityMixi
         sizes = self.mixture_.views
         if len(sizes) != 2:
             raise ValueError(
-                f"pair_scores compares rows of two views and this mixture has {len(sizes)}: "
-                "fit one to the two that are to be compared"
+                f"pair_scores compares rows of two views, but this mixture has {len(sizes)}: fit a mixture to the two "
+                "views only"
             )
         check_names([X, Y], getattr(self, "feature_names_in_", None), type(self).__name__)
         x, y = (as_view(item, v) for v, item in enumerate((X, Y)))
@@ -594,11 +594,11 @@ class MixturePCCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, DensityMixi
         return self.fit(X, Y, *more, **options).predict(X, Y, *more)
 
     def aic(self, X: Any, Y: Any = None, *more: Any) -> float:
-        """Return Akaike's information criterion of rows; the lower the better."""
+        """Return Akaike's information criterion of rows; smaller is better."""
         return float(-2 * self.score_samples(X, Y, *more).sum() + 2 * self.mixture_.n_parameters)
 
     def bic(self, X: Any, Y: Any = None, *more: Any) -> float:
-        """Return the Bayesian information criterion of rows; the lower the better."""
+        """Return the Bayesian information criterion of rows; smaller is better."""
         density = self.score_samples(X, Y, *more)
         return float(-2 * density.sum() + self.mixture_.n_parameters * np.log(len(density)))
 
@@ -621,7 +621,7 @@ class MixturePCCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, DensityMixi
     def _prepared(
         self, X: Any, Y: Any, *more: Any, names: Any = None, sample_weight: Any = None
     ) -> tuple[CheckedViews, Names | None]:
-        """Return the views that a fit starts with, after all checks, and the names of their columns."""
+        """Validate the input of a fit; return the views and the names of their columns."""
         self._check_settings()
         items = _given(X, Y, *more)
         names = given_names(items, names)
@@ -652,7 +652,7 @@ class MixturePCCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, DensityMixi
         check_choice("missing", self.missing, MISSING)
 
     def _checked(self, X: Any, Y: Any, *more: Any, missing: bool = True) -> list[View]:
-        """Return the views that a fitted estimator is asked about; one that is None becomes NaN."""
+        """Validate the views for a fitted estimator; views that are None become NaN."""
         check_is_fitted(self, "mixture_")
         sizes = self.mixture_.views
         items = as_list(X, Y, *more) if Y is not None or more or isinstance(X, (list, tuple)) else [X, None]
@@ -670,7 +670,7 @@ class MixturePCCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, DensityMixi
         return views
 
     def _parts(self, views: list[View]) -> Any:
-        """Go through the rows by what is observed of them: rows, E-step, and the views of it."""
+        """Yield groups of rows with the same observed columns: rows, E-step, and observed views."""
         for columns, rows in patterns(views):
             expectation = Expectation(self.mixture_.observed(columns))
             if rows is None and columns.all():
@@ -680,7 +680,7 @@ class MixturePCCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, DensityMixi
                 yield every, expectation, observed_views(views, columns, every)
 
     def _given_setting(self, views: list[View]) -> Setting:
-        """Return the setting as given, with the values that a choice begins with for what is "auto"."""
+        """Return the given setting, with the initial values of a choice in place of "auto"."""
         sizes, N, shrunk = tuple(view.shape[1] for view in views), len(views[0]), self._has_prior
         low_rank = self.covariance_type == "low-rank"
         mixture = self.init if isinstance(self.init, Mixture) else None
@@ -703,16 +703,16 @@ class MixturePCCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, DensityMixi
         needed = _covariance_bytes(self.covariance_type, sizes, setting.n_components)
         if needed > _MOST_COVARIANCES:
             raise ValueError(
-                f"covariance_type={quoted(self.covariance_type)} takes {needed / 2**30:.1f} GiB for the covariances of "
-                f"{setting.n_components} components of {sum(sizes)} columns: "
-                "pass covariance_type='low-rank' or 'diag', which need none"
+                f"covariance_type={quoted(self.covariance_type)} needs {needed / 2**30:.1f} GiB for the covariances of "
+                f"{setting.n_components} components of {sum(sizes)} columns: pass covariance_type='low-rank' or "
+                "'diag', which do not store them"
             )
         names = tuple(ms.get_model(self.model).initializers)
         check_init(self.init, names, sizes, setting.n_components, setting.n_latent, full, private)
         return setting
 
     def _setting(self, data: CheckedViews) -> Setting:
-        """Return the setting of a fit, after a choice of what is "auto"."""
+        """Return the setting of a fit, after the choice of the values that are "auto"."""
         views = data.views
         first = self._given_setting(views)
         sizes, N = [view.shape[1] for view in views], len(views[0])
@@ -762,7 +762,7 @@ class MixturePCCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, DensityMixi
     def _best(
         self, setting: Setting, data: CheckedViews, options: dict[str, Any] | None = None
     ) -> tuple[Any, Mixture, float | None]:
-        """Return the best run, its mixture and its mean log-likelihood; without `options` a short try from seed 0."""
+        """Return the best run, its mixture and its mean log-likelihood; without `options`, a short run with seed 0."""
         stop = ms.CostChange(self.tol) | ms.MaxIterations(self.max_iter)
         if options is None:
             stop = ms.CostChange(max(self.tol, _TRIED_TOL)) | ms.MaxIterations(min(self.max_iter, _MOST_ITERATIONS))
@@ -798,7 +798,7 @@ class MixturePCCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, DensityMixi
         return best, problem.data.model.mixture(best.x), log_likelihood(problem, best.x, best.fun)
 
     def _stated(self, setting: Setting, data: CheckedViews, running: bool = False) -> tuple[Any, Any]:
-        """Return the problem of the registered model, and the name or the point of its start.
+        """Return the problem of the registered model, and the name or the point of the start.
 
         `running` sums keep their latent axes.
         """
@@ -836,7 +836,7 @@ def _sums_of(problem: ms.Problem, x: Any) -> Statistics:
 def _missing(
     mixture: Mixture, views: list[View], gate: float
 ) -> Iterator[tuple[Mask, NDArray[np.intp], Conditional, list[Any]]]:
-    """Go through rows that miss something: columns that are there, rows, the others given these, their views."""
+    """Yield groups of rows with missing values: observed columns, rows, the conditional distribution, the views."""
     for columns, rows in patterns(views):
         if not columns.all():
             every = np.arange(len(views[0])) if rows is None else rows
@@ -844,7 +844,7 @@ def _missing(
 
 
 def _filled(mixture: Mixture, views: list[View], gate: float = 1.0) -> list[Array]:
-    """Return the views with conditional expectations where they have NaN."""
+    """Return the views with conditional expectations in place of NaN."""
     whole = np.concatenate(views, axis=1, dtype=np.float64)
     for columns, rows, conditional, seen in _missing(mixture, views, gate):
         for within, weights, mean in conditional.blocks(seen):
@@ -858,12 +858,12 @@ def _split(mixture: Mixture, whole: Array) -> list[Array]:
 
 
 def _kept(setting: Setting) -> dict[str, Any]:
-    """Return a setting as fitted attributes."""
+    """Return the fitted attributes of a setting."""
     return {f"{name}_": value for name, value in asdict(setting).items()}
 
 
 def _given(X: Any, Y: Any, *more: Any) -> list[Any]:
-    """Return the views of a fit, none of which may be None."""
+    """Return the views of a fit; raise an error if a view is None."""
     items = as_list(X, Y, *more) if Y is not None or more else as_list(X)
     for v, item in enumerate(items):
         if item is None:
@@ -872,7 +872,7 @@ def _given(X: Any, Y: Any, *more: Any) -> list[Any]:
 
 
 def _weighted(data: CheckedViews, sample_weight: Any, least: int = 2) -> CheckedViews:
-    """Return the rows that have a weight, of which there must be some, with these weights."""
+    """Return the rows with positive weights, and the weights; raise an error if there are too few."""
     if sample_weight is None:
         return data
     weights = _weights(sample_weight, len(data.views[0]), least)
@@ -881,7 +881,7 @@ def _weighted(data: CheckedViews, sample_weight: Any, least: int = 2) -> Checked
 
 
 def _weights(sample_weight: Any, N: int, least: int) -> Array:
-    """Return weights of N rows after a check."""
+    """Validate the weights of N rows."""
     weights = check_real(sample_weight, "sample_weight")
     weights = np.asarray(weights, np.float64)
     if weights.shape != (N,):
@@ -897,13 +897,13 @@ def _weights(sample_weight: Any, N: int, least: int) -> Array:
 
 
 def _covariance_bytes(covariance_type: str, sizes: tuple[int, ...], n_components: int) -> int:
-    """Return what the covariances of all components take: over the columns of all views, or of each."""
+    """Return the number of bytes of the covariances of all components, over all views together or over each view."""
     widths = {"shrunk": (sum(sizes),), "full": sizes}.get(covariance_type, ())
     return 8 * n_components * sum(n * n for n in widths)
 
 
 def _check_whole_views(views: list[View]) -> None:
-    """Raise ValueError for rows in which a view is partly missing."""
+    """Raise ValueError if a view is partly missing in a row."""
     for v, view in enumerate(views):
         for rows in row_blocks(len(view)):
             holes = np.isnan(view[rows])

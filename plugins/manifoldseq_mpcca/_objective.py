@@ -27,14 +27,14 @@ from ._views import CheckedViews, Moments, check_bounded, check_views, split
 Point = tuple[Any, ...]
 
 _COLLAPSED = 2.0
-"""A component with fewer rows than this describes no variance: it has collapsed."""
+"""A component with fewer rows than this has collapsed, because it determines no variance."""
 _SAME = 1e-9
-"""Two values with this relative difference are the same cost."""
+"""Relative difference up to which two values count as the same cost."""
 
 
 @dataclass(frozen=True, eq=False)
 class Model:
-    """Settings of a likelihood, and what is known of the rows before a sweep.
+    """Settings of a likelihood, and properties of the rows that do not depend on a sweep.
 
     Attributes
     ----------
@@ -48,13 +48,13 @@ class Model:
     update : str
         See `maximize`.
     private : tuple of int
-        Private latent dimensions of each view; () where the noise has no low rank.
+        Private latent dimensions of each view; () if the noise is not of low rank.
     shrinkage, diagonal : float
-        Of the prior, see `MixturePCCA`.
+        Parameters of the prior, see `MixturePCCA`.
     patterns : ndarray of shape (P, ceil(D / 8)), optional
-        Which columns are missing, as bits; see `kinds`.
+        Patterns of missing columns, as bits; see `kinds`.
     data : CheckedViews, optional
-        For starts; a sweep has none.
+        The views, which only starts need.
     """
 
     n: float
@@ -77,28 +77,28 @@ class Model:
         return Mixture.from_point((weights, means, self.structured(loadings), noise), self.private)
 
     def whole(self, point: Point, sums: Statistics) -> tuple[Mixture, Statistics]:
-        """Return the mixture at a point, and the sums with the rows of the prior: a share of them with some rows."""
+        """Return the mixture at a point, and the sums plus the rows of the prior (in proportion to the rows)."""
         mixture = self.mixture(point)
         return mixture, sums if self.prior is None else self.prior.added(sums, mixture, sums.n / self.n)
 
     def structured(self, loadings: Array) -> Array:
-        """Return loadings that are zero where a view has no part in a private latent dimension."""
+        """Return loadings with zeros for views that do not depend on a private latent dimension."""
         return loadings * self._structure if any(self.private) else loadings
 
     def drawn(self, rng: np.random.Generator) -> Start:
-        """Draw the rows that a start looks at."""
+        """Draw the rows for a start."""
         data, sizes = self.data, (self.n_components, self.n_latent, self.full)
         assert data is not None and data.moments is not None  # only a sweep has no data
         return Start.of(data.views, data.moments, *sizes, self.floor, rng, data.weights)
 
     @cached_property
     def common(self) -> LowRank:
-        """What components have in common, from which all starts of a noise of low rank begin."""
+        """The common loadings and noise of the components, from which all starts with low-rank noise begin."""
         return LowRank.of(self.drawn(np.random.default_rng(0)), self.private)
 
     @cached_property
     def prior(self) -> Prior | None:
-        """The rows that shrink covariances; None for none."""
+        """The prior as rows that shrink covariances, or None."""
         return self.common.prior(self.shrinkage, self.diagonal) if self.shrinkage else None
 
     @cached_property
@@ -125,7 +125,7 @@ def prepare(
     shrinkage: float = 0.0,
     diagonal: float = 0.2,
 ) -> ms.Prepared:
-    """Return the data of the model: minus the mean log-likelihood (12) of the rows.
+    """Prepare the data of the model, whose cost is minus the mean log-likelihood (12) of the rows.
 
     Its manifold is ``Simplex(K) × Euclidean(K, D) × Euclidean(K, D, d) × noise``, with points `Mixture.point`, where
     the noise of each view is in ``Positive(K, d_v)`` or, if full, one symmetric positive definite matrix per component.
@@ -133,31 +133,32 @@ def prepare(
     Parameters
     ----------
     data : list of array-like of shape (N, d_v), or CheckedViews
-        At least two views with the same rows. `MixturePCCA` passes views that it has checked, with weights and holes.
+        At least two views with the same rows. `MixturePCCA` passes validated views with weights and missing values.
     views : sequence of int, optional
-        Columns of each view, where the data are tables with the columns of all views instead: the rows of all of them.
+        Numbers of columns of the views, for data that are tables with the columns of all views; the rows of all tables
+        are used.
     n_components, n_latent : int
         K and d, both at least 1.
     covariance_type : {"diag", "full"}
-        Of the noise of each view.
+        The covariance of the noise of each view.
     noise_floor : float
-        Share of the variance of a column that the block update ``"em"`` and the starts leave to its noise at least.
-        The manifold itself has no floor.
+        Lower bound of the noise variance of a column, relative to the variance of the column, in the block update
+        ``"em"`` and in starts. The manifold has no lower bound.
     update : {"joint", "expanded", "conditional"}
-        The M-step of the block update ``"em"``, see `MixturePCCA`. Solvers that keep running sums need ``"joint"`` or
-        ``"conditional"``, since ``"expanded"`` turns the latent axes.
+        The M-step of the block update ``"em"``, see `MixturePCCA`. Solvers with running sums need ``"joint"`` or
+        ``"conditional"``, because ``"expanded"`` rotates the latent axes.
     n_private : int, optional
         Private latent dimensions of each view, for diagonal noise: the noise is ``V V' + diag(psi)``. All starts then
-        begin with clusters of k-means, and with the loadings and the noise that the clusters have in common.
+        use clusters of k-means and common loadings and noise for all clusters.
     shrinkage, diagonal : float
-        With `n_private`: the rows that a prior counts for in each component, and how much of it is diagonal, see
-        `MixturePCCA`. The value is then minus the log-posterior over the rows.
+        With `n_private`: the number of rows of the prior in each component, and the weight of its diagonal, see
+        `MixturePCCA`. The cost is then minus the log-posterior over the rows.
 
     Raises
     ------
     ValueError
-        For an invalid parameter or view, and for collinear columns: they make the likelihood infinite where the noise
-        has no floor. The message says which and what to do.
+        If a parameter or view is invalid, or if columns are collinear, because the likelihood is then unbounded without
+        a floor of the noise. The message names the columns and a remedy.
 
     Examples
     --------
@@ -182,9 +183,9 @@ def prepare(
         if n_private is not None:
             check_whole("n_private", n_private, 0)
         if n_private is None and shrinkage:
-            raise ValueError(f"shrinkage={shrinkage:g} is of noise of low rank: pass n_private, which may be 0, too")
+            raise ValueError(f"shrinkage={shrinkage:g} requires low-rank noise: pass also n_private, which may be 0")
         if n_private is not None and full:
-            raise ValueError("n_private is of diagonal noise: leave it out, or pass covariance_type='diag'")
+            raise ValueError("n_private requires diagonal noise: leave it out, or pass covariance_type='diag'")
         data = _checked(data, views, n_components, n_latent + (n_private or 0), n_latent, full, bool(shrinkage))
     moments: Any = data.moments
     floor = noise_floor * moments.variance if data.floor is None else data.floor
@@ -201,11 +202,13 @@ def prepare(
 def _checked(
     data: Any, views: Sequence[int] | None, K: int, reproduced: int, d: int, full: bool, bounded: bool
 ) -> CheckedViews:
-    """Return views after all checks; `reproduced` columns of a view determine another without noise."""
+    """Validate views; up to `reproduced` columns of a view may not determine another column without noise."""
     arrays = check_views(data if views is None else split(data, views))
     sizes = tuple(array.shape[1] for array in arrays)
     if len(sizes) == 1:
-        raise ValueError(f"one table was passed: share its {sizes[0]} columns out, such as views=[1, {sizes[0] - 1}]")
+        raise ValueError(
+            f"one table was passed: split its {sizes[0]} columns into views, such as views=[1, {sizes[0] - 1}]"
+        )
     check_fits(sizes, len(arrays[0]), K, d)
     moments = Moments.of(arrays)
     if not bounded:
@@ -214,7 +217,7 @@ def _checked(
 
 
 def example(rng: np.random.Generator) -> list[Array]:
-    """Return two views of 120 rows that share two latent dimensions, to check the model on."""
+    """Return two views of 120 rows that share two latent dimensions, for checks of the model."""
     z = rng.standard_normal((120, 2)) + 2 * rng.integers(2, size=(120, 1))
     return [z @ rng.standard_normal((2, size)) + rng.standard_normal((120, size)) for size in (4, 3)]
 
@@ -229,7 +232,7 @@ def manifold(model: Model) -> ms.manifolds.Product:
 
 
 def statistics(model: Model, point: Point, block: tuple[Any, ...]) -> Statistics:
-    """Return the sums over a block of rows under the posterior, which fills what is missing."""
+    """Return the sums over a block of rows under the posterior, including the expectations of missing values."""
     mixture, (*views, weights, kind) = model.mixture(point), block
     if kind is None:
         return Expectation(mixture, model.origin).statistics(views, weights)
@@ -243,13 +246,13 @@ def statistics(model: Model, point: Point, block: tuple[Any, ...]) -> Statistics
 
 
 def value(model: Model, point: Point, sums: Statistics) -> float:
-    """Return minus the mean log-likelihood (12), and the log-density of the prior."""
+    """Return minus the sum of the mean log-likelihood (12) and the log-density of the prior."""
     whole = sums if model.prior is None else model.whole(point, sums)[1]
     return -whole.value / sums.n
 
 
 def value_and_gradient(model: Model, point: Point, sums: Statistics) -> tuple[float, Point]:
-    """Return it with its derivatives, by Fisher's identity."""
+    """Return the value and its derivatives, by Fisher's identity."""
     (mixture, whole), dtype = model.whole(point, sums), point[0].dtype
     weights, means, loadings, noise = gradient(whole, mixture)
 
@@ -262,7 +265,7 @@ def value_and_gradient(model: Model, point: Point, sums: Statistics) -> tuple[fl
 
 
 def em(model: Model, point: Point, sums: Statistics) -> Point:
-    """Return the mixture that explains these sums best (30)-(36)."""
+    """Return the mixture that maximizes the likelihood of these sums (30)-(36)."""
     mixture, whole = model.whole(point, sums)
     return maximize(whole, mixture, model.floor, model.update).point
 
@@ -281,18 +284,18 @@ class _Chart:
         return self._slope
 
     def moved(self, step: Array) -> Point:
-        """Return the point that a step leads to."""
+        """Return the point after a step."""
         return self.units.moved(step).point
 
 
 def units(model: Model, point: Point, sums: Statistics) -> _Chart | None:
-    """Return the units in which EM is steepest ascent to first order; None where a component has lost its rows."""
+    """Return the units in which EM is steepest ascent to first order; None if a component has no rows."""
     mixture, whole = model.whole(point, sums)
     return _Chart(Units.of(whole, mixture, model.floor), whole) if whole.counts.min() >= 1 else None
 
 
 def repair(model: Model, point: Point, sums: Statistics, tried: NDArray[np.bool_]) -> tuple[int, Point] | None:
-    """Return a collapsed component, and the point with it where the density is least."""
+    """Return a collapsed component, and the point with this component at the row of smallest density."""
     collapsed = np.flatnonzero((sums.counts < _COLLAPSED) & ~tried)
     if model.n_components == 1 or not len(collapsed):
         return None
@@ -337,7 +340,7 @@ first, cca, factors, random = (partial(_start, kind) for kind in ("auto", "cca",
 
 
 def log_likelihood(problem: ms.Problem, point: Point, fun: float) -> float | None:
-    """Return the mean log-likelihood of the rows at a point; None where its value `fun` is that of another cost."""
+    """Return the mean log-likelihood of the rows at a point; None if the value `fun` belongs to another cost."""
     model, spec, own = problem.data.model, problem.data.spec, (statistics, value, value_and_gradient)
     if not model.shrinkage and (spec.statistics, spec.value, spec.value_and_gradient) == own:
         return -fun

@@ -12,34 +12,34 @@ from manifoldseq.estimators import quoted
 Array = NDArray[np.floating[Any]]
 
 COVARIANCE_TYPES = ("diag", "full")
-"""Of the noise of the mixture as printed."""
+"""Types of the noise of the printed mixture."""
 
 _ROUNDING = 1e-8
-"""How far weights may be from summing to one, and covariances from symmetry."""
+"""Tolerance for the sum of the weights and for the symmetry of covariances."""
 
 
 @dataclass(frozen=True, eq=False, init=False)
 class Mixture:
     """K probabilistic canonical correlation analysers of V views, with their weights.
 
-    Component k says of a sample v, its views side by side: ``v = loadings[k] @ z + means[k] + e``, where the latent
-    ``z ~ N(0, I)`` is shared by the views and the noise e is not, ``e ~ N(0, noise[0][k])`` for the first view and so
-    on: (7), (8). Arrays are copied and read-only.
+    Component k models a sample v of concatenated views as ``v = loadings[k] @ z + means[k] + e``, (7), (8). The latent
+    vector ``z ~ N(0, I)`` is shared by the views, and the noise e is independent between views: ``e ~ N(0,
+    noise[0][k])`` for the first view and so on. Arrays are copied and read-only.
 
     Parameters
     ----------
     weights : array-like of shape (K,)
-        Positive, of sum one (28).
+        Positive weights with the sum one (28).
     means : array-like of shape (K, D)
-        The D columns of all views, view after view.
+        Means of the D columns of all views, in the order of the views.
     loadings : array-like of shape (K, D, d)
-        With private latent dimensions (K, D, d + q_0 + q_1 + …): after the columns of what is shared come those of each
-        view, which are zero in the rows of the other views.
+        Loadings. With private latent dimensions the shape is (K, D, d + q_0 + q_1 + …): the shared columns are followed
+        by the private columns of each view, which are zero in the rows of the other views.
     noise : sequence of array-like, one per view
-        Of shape (K, d_v), the variances of a diagonal noise, or (K, d_v, d_v), the covariances of a full one.
+        Variances of diagonal noise, of shape (K, d_v), or covariances of full noise, of shape (K, d_v, d_v).
     private : sequence of int, optional
-        q_v, how many latent dimensions each view has for itself: its noise is then ``V V' + diag(noise)``, V its
-        private loadings. By default none; only with diagonal noise.
+        The number q_v of private latent dimensions of each view, by default none. The noise of a view is then ``V V' +
+        diag(noise)`` with its private loadings V. Private dimensions require diagonal noise.
 
     Raises
     ------
@@ -73,7 +73,9 @@ class Mixture:
         self._set(_real("weights", weights), _real("means", means), _real("loadings", loadings), parts, sizes)
         self._check_shapes()
         if not (self.weights >= 0).all() or abs(self.weights.sum() - 1) > _ROUNDING:
-            raise ValueError(f"weights have sum {self.weights.sum():.6g}: pass non-negative numbers of sum one")
+            raise ValueError(
+                f"weights have the sum {self.weights.sum():.6g}: pass non-negative numbers with the sum one"
+            )
         for v, part in enumerate(self.noise):
             if self.full and not _symmetric(part):
                 raise ValueError(f"the noise of view {v} is not symmetric: pass covariance matrices")
@@ -128,7 +130,7 @@ class Mixture:
 
     @property
     def full(self) -> bool:
-        """Whether the noise of a view has correlations."""
+        """Whether the noise within a view is correlated."""
         return self.noise[0].ndim == 3
 
     @property
@@ -139,7 +141,7 @@ class Mixture:
 
     @property
     def n_parameters(self) -> int:
-        """The number of free parameters, rotations of the latent vectors taken off."""
+        """The number of free parameters, without rotations of the latent vectors."""
         (K, D), d = self.means.shape, self.n_latent
         noise = sum(size * (size + 1) // 2 for size in self.views) if self.full else D
         noise += sum(n * q - q * (q - 1) // 2 for n, q in zip(self.views, self.private, strict=False))
@@ -148,8 +150,8 @@ class Mixture:
     def canonical(self) -> Self:
         """Return the same distribution with latent axes that are uncorrelated given a sample.
 
-        The most informative comes first, the largest loading of each is positive: the rotation of the latent vector,
-        which no data determine, is then the same in every run.
+        Axes are in descending order of information, and the largest loading of each axis is positive, so that the
+        rotation of the latent vector, which data do not determine, is the same in every run.
         """
         # W' Psi^-1 W, (K, d, d), is the information of a sample on z: its eigenvectors are the latent axes
         information = np.zeros((self.n_components, self.loadings.shape[2], self.loadings.shape[2]))
@@ -173,13 +175,13 @@ class Mixture:
         return self.trusted(self.weights, self.means, W, self.noise, self.private)
 
     def columns(self, v: int) -> slice:
-        """Return where view v is among the D columns."""
+        """Return the slice of view v in the D columns."""
         views = self.views
         start = sum(views[:v])
         return slice(start, start + views[v])
 
     def latent_columns(self, v: int) -> NDArray[np.intp]:
-        """Return which columns of the loadings view v has: those of the shared latent vector, then its own."""
+        """Return the columns of the loadings of view v: shared latent dimensions, then its private dimensions."""
         d = self.n_latent
         start = d + sum(self.private[:v])
         own = self.private[v] if self.private else 0
@@ -187,15 +189,16 @@ class Mixture:
 
     @property
     def structure(self) -> list[tuple[slice, NDArray[np.intp]]]:
-        """Which rows of the loadings have which columns: all have all, but for private latent dimensions."""
+        """Mask of the structural nonzeros of the loadings: private latent dimensions belong to one view only."""
         if not self.private:
             return [(slice(0, self.loadings.shape[1]), np.arange(self.n_latent))]
         return [(self.columns(v), self.latent_columns(v)) for v in range(len(self.private))]
 
     def observed(self, columns: NDArray[np.bool_]) -> Self:
-        """Return the mixture that some of the columns alone follow; views without any of them are left out.
+        """Return the marginal mixture of some of the columns; views without any of them are left out.
 
-        Their private latent dimensions stay, with loadings of zero, so that latent vectors keep their places.
+        Private latent dimensions of these views stay with loadings of zero, so that latent vectors keep their
+        positions.
 
         Examples
         --------
@@ -242,7 +245,7 @@ class Mixture:
                 raise ValueError(f"the noise of view {v} has shape {part.shape}: pass (K, d_v) or (K, d_v, d_v), K={K}")
         D = sum(self.views)
         if self.means.shape != (K, D):
-            raise ValueError(f"means have shape {self.means.shape}: pass (K, D) = {(K, D)}, as the noise demands")
+            raise ValueError(f"means have shape {self.means.shape}: pass (K, D) = {(K, D)}, which fits the noise")
         if self.loadings.ndim != 3 or self.loadings.shape[:2] != (K, D):
             raise ValueError(f"loadings have shape {self.loadings.shape}: pass (K, D, d) with K, D = {K}, {D}")
         if self.private:
@@ -259,7 +262,7 @@ class Mixture:
 
 
 def mixture_of(model: Any) -> Mixture:
-    """Return the mixture itself, or that of a fitted estimator."""
+    """Return the mixture itself, or the mixture of a fitted estimator."""
     mixture = getattr(model, "mixture_", model)
     if not isinstance(mixture, Mixture):
         raise TypeError(f"{type(model).__name__} is not a mixture: pass a Mixture or a fitted estimator")
@@ -267,13 +270,13 @@ def mixture_of(model: Any) -> Mixture:
 
 
 def _symmetric(noise: Array) -> bool:
-    """Say whether covariances (K, n, n) are symmetric but for rounding."""
+    """Return whether covariances (K, n, n) are symmetric up to rounding."""
     size = np.sqrt(np.abs(np.diagonal(noise, axis1=1, axis2=2)))
     return bool((np.abs(noise - noise.mT) <= _ROUNDING * size[:, :, None] * size[:, None, :]).all())
 
 
 def _positive(noise: Array) -> bool:
-    """Say whether all variances are positive, or all covariances positive definite, whatever the units of columns."""
+    """Return whether all variances are positive, or all covariances positive definite, in any units of columns."""
     if noise.ndim == 2:
         return bool((noise > 0).all())
     try:
@@ -291,7 +294,7 @@ def _real(name: str, value: ArrayLike) -> Array:
     if array.dtype.kind not in "biuf":
         raise ValueError(f"{name} has dtype {array.dtype}: pass real numbers")
     if not np.isfinite(array).all():
-        raise ValueError(f"{name} has a value that is not finite: repair it")
+        raise ValueError(f"{name} contains a value that is not finite: repair it")
     return np.array(array, dtype=np.float64, order="C")
 
 
@@ -313,4 +316,7 @@ def check_fits(sizes: tuple[int, ...], N: int, n_components: int, n_latent: int)
 def check_same(mixture: Mixture, n_components: int, n_latent: int, full: bool) -> None:
     """Raise ValueError if the settings no longer describe a mixture."""
     if (mixture.n_components, mixture.n_latent, mixture.full) != (n_components, n_latent, full):
-        raise ValueError(f"the batches so far made {quoted(mixture)}: keep its settings, or begin with a new estimator")
+        raise ValueError(
+            f"the settings differ from those of {quoted(mixture)}, which earlier batches fitted: restore them, or use "
+            "a new estimator"
+        )

@@ -17,7 +17,7 @@ Mask = NDArray[np.bool_]
 
 @dataclass(frozen=True, eq=False)
 class Selected:
-    """Some rows and columns of a view. They are copied only where a slice of them is read."""
+    """Selected rows and columns of a view, which are copied only when a slice is read."""
 
     view: View
     rows: NDArray[np.intp]
@@ -32,7 +32,7 @@ class Selected:
 
 
 def grouped(data: CheckedViews) -> Iterator[tuple[Mask, list[View], Array | None]]:
-    """Return the rows that have the same columns: masks, views, weights; without NaN all in one."""
+    """Return groups of rows with the same observed columns: masks, views, weights; one group without NaN."""
     D = sum(data.sizes)
     if data.holes is None:
         yield np.ones(D, bool), data.views, data.weights
@@ -43,15 +43,15 @@ def grouped(data: CheckedViews) -> Iterator[tuple[Mask, list[View], Array | None
 
 
 def patterns(views: list[View]) -> list[tuple[Mask, NDArray[np.intp] | None]]:
-    """Return which columns are there (D,) in which rows; the rows are None if all have all of them."""
+    """Return pairs of observed columns (D,) and rows; the rows are None if no value is missing."""
     D, found = sum(view.shape[1] for view in views), kinds(views)
     return [(np.ones(D, bool), None)] if found is None else list(by_kind(*found, D))
 
 
 def kinds(views: list[View]) -> tuple[NDArray[np.uint8], NDArray[Any]] | None:
-    """Return the patterns of holes as bits (P, ceil(D / 8)), and the number of the pattern of each row (N,).
+    """Return the patterns of missing values as bits (P, ceil(D / 8)), and the number of the pattern of each row (N,).
 
-    None if nothing is missing. The views are read by blocks of rows.
+    The result is None if nothing is missing. The views are read in blocks of rows.
     """
     N, D = len(views[0]), sum(view.shape[1] for view in views)
     if not any(np.isnan(view[rows]).any() for view in views for rows in row_blocks(N)):
@@ -68,7 +68,7 @@ def kinds(views: list[View]) -> tuple[NDArray[np.uint8], NDArray[Any]] | None:
 
 
 def by_kind(table: NDArray[np.uint8], kind: NDArray[Any], D: int) -> Iterator[tuple[Mask, NDArray[np.intp]]]:
-    """Go through the patterns of some rows: which columns are there (D,), and in which rows."""
+    """Yield the patterns of some rows: observed columns (D,), and rows."""
     order, counts = np.argsort(kind, kind="stable"), np.bincount(kind)
     present = np.flatnonzero(counts)
     for i, rows in zip(present, np.split(order, np.cumsum(counts[present])[:-1]), strict=True):

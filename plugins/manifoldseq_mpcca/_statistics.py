@@ -11,7 +11,7 @@ from ._parameters import Array, Mixture
 
 @dataclass(frozen=True, eq=False)
 class Statistics:
-    """Sums over rows under the posterior; v is a row less the origin, g a responsibility, z the latent mean (18).
+    """Sums over rows under the posterior; v is a row minus the origin, g a responsibility, z the latent mean (18).
 
     Attributes
     ----------
@@ -31,7 +31,7 @@ class Statistics:
     latent_second : ndarray of shape (K, d, d)
         sum g <z z'> (20)
     log_likelihood : float
-        (12), of the mixture that made the posterior.
+        (12) of the mixture that defines the posterior.
     least : float
         The smallest log-density of a row.
     worst : ndarray of shape (D,)
@@ -172,7 +172,7 @@ class Statistics:
 class Prior:
     """``-nu / 2 (ln det Sigma_k + tr(Sigma_k^-1 S_0))`` for each component, ``S_0 = B B' + diag(p)``.
 
-    That is the log-likelihood of nu rows of covariance S_0 about the mean of the component, up to a constant: EM takes
+    This is the log-likelihood of nu rows of covariance S_0 about the mean of the component, up to a constant. EM treats
     them as rows, so that its steps never lower the posterior. No D × D matrix is formed.
 
     Attributes
@@ -191,13 +191,13 @@ class Prior:
 
     @classmethod
     def of(cls, pooled: Mixture, rows: float, diagonal: float) -> "Prior":
-        """Return the prior whose S_0 is the covariance of a mixture of one, with a share of its diagonal alone."""
+        """Return the prior with S_0 as the covariance of a mixture of one component, with a weight for its diagonal."""
         B, p = pooled.loadings[0], pooled.variances[0]
         own = diagonal * np.sum(B**2, axis=1)
         return cls(np.sqrt(1 - diagonal) * B, p + own, rows)
 
     def added(self, statistics: Statistics, mixture: Mixture, share: float = 1.0) -> Statistics:
-        """Return the statistics with a share of the rows of the prior, and of the log-density of the prior."""
+        """Return the statistics plus a fraction of the rows and of the log-density of the prior."""
         W, psi, nu = mixture.loadings, mixture.variances, share * self.rows
         # T = W' Psi^-1, M = I + T W, and A = M^-1 T maps a row less the mean to its latent vector, (K, d, D)
         T = (W / psi[:, :, None]).mT

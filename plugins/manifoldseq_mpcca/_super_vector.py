@@ -39,7 +39,7 @@ _RULES = {
 
 
 class _BagEncoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
-    """What both encoders share. Abstract: a final class has the parameters and says which model it fits."""
+    """Abstract base class of the encoders; a final class defines the parameters and the fitted model."""
 
     stored_types = (Mixture,)
 
@@ -113,7 +113,7 @@ class _BagEncoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
         Returns
         -------
         ndarray of shape (N, width)
-            A bag's vector does not depend on the others.
+            The vectors; the vector of a bag does not depend on other bags.
         """
         check_is_fitted(self, "mixture_")
         bags = Bags(X, Y, self.mixture_.views)
@@ -128,7 +128,7 @@ class _BagEncoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
         return found
 
     def stream(self, bags: Iterable[Sequence[Any]]) -> Iterator[Array]:
-        """Encode bags one after the other, however many there are.
+        """Encode a stream of bags, one after the other.
 
         Parameters
         ----------
@@ -156,7 +156,7 @@ class _BagEncoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
 
     @property
     def blocks_(self) -> dict[str, slice]:
-        """Where the parts are in a vector: ``"view 0"``, ``"view 1"`` and so on, and ``"latent"``."""
+        """The slices of the parts of a vector: ``"view 0"``, ``"view 1"`` and so on, and ``"latent"``."""
         check_is_fitted(self, "mixture_")
         K, d = self.mixture_.n_components, self.mixture_.n_latent
         sizes = {}
@@ -187,7 +187,7 @@ class _BagEncoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
         return _unit(vectors) if self.intra_normalize else vectors
 
     def _normalized(self, block: Array) -> Array:
-        """Return the power of a block (B, K, width), of each component on its own to unit length."""
+        """Return the power of a block (B, K, width), with each component scaled to unit length."""
         if self.power != 1:
             block = np.copysign(np.abs(block) ** self.power, block)
         return _unit(block) if self.intra_normalize else block
@@ -208,7 +208,7 @@ class FisherVector(_BagEncoder):
     Parameters
     ----------
     n_components : int
-        Gaussians K.
+        Number K of Gaussians.
     covariance_type : {"diag", "full"}
         ``"full"`` models correlations within a view. The vector then contains the triangle of the gradient with respect
         to the covariance matrix, with off-diagonal entries times the square root of two.
@@ -307,7 +307,7 @@ class MultiViewSuperVector(_BagEncoder):
     n_jobs, verbose
         As for `FisherVector`. Z is normalized as a separate block.
     parts : {"both", "gradient", "latent"}
-        Leave out Z, or G.
+        ``"gradient"`` leaves out Z, and ``"latent"`` leaves out G.
 
     Attributes
     ----------
@@ -375,7 +375,7 @@ class MultiViewSuperVector(_BagEncoder):
         super()._check_parameters()
         check_choice("parts", self.parts, PARTS)
         if self.parts == "latent" and self.n_latent == 0:
-            raise ValueError("parts='latent' with n_latent=0 leaves nothing: pass n_latent of at least 1")
+            raise ValueError("parts='latent' with n_latent=0 gives empty vectors: pass n_latent of at least 1")
 
     def _model(self, rng: np.random.Generator) -> MixturePCCA:
         return MixturePCCA(

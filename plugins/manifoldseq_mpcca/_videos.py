@@ -14,14 +14,14 @@ import manifoldseq as ms
 from manifoldseq.estimators import check_whole, quoted
 
 TRAJECTORIES = {"hog": slice(40, 136), "hof": slice(136, 244), "mbhx": slice(244, 340), "mbhy": slice(340, 436)}
-"""Columns of a row of dense or improved trajectories (Wang et al.): 10 about its place, 30 of its path, and these."""
+"""Columns of dense or improved trajectories (Wang et al.) after 10 for the position and 30 for the path."""
 INTEREST_POINTS = {"hog": slice(9, 81), "hof": slice(81, 171)}
-"""Columns of a row of space-time interest points (Laptev): 9 about the point, and these."""
+"""Columns of space-time interest points (Laptev) after 9 for the point."""
 _LAYOUTS = {436: TRAJECTORIES, 171: INTEREST_POINTS}
 _KINDS = (".npz", ".txt", ".txt.gz", ".features", ".features.gz")
 _FOLDS = ("train", "test")
 _LONGEST = 2**20
-"""The most bytes of a line of a table: 436 numbers need a hundredth."""
+"""Maximum number of bytes of a line of a table; 436 numbers need a hundredth of it."""
 
 
 class DescriptorFiles(Sequence[NDArray[np.float32]]):
@@ -31,7 +31,7 @@ class DescriptorFiles(Sequence[NDArray[np.float32]]):
     ----------
     files : sequence of pathlib.Path
     descriptor : str
-        ``"hog"``, ``"hof"``, ``"mbhx"``, ``"mbhy"``, or ``"mbh"`` for the last two side by side.
+        ``"hog"``, ``"hof"``, ``"mbhx"``, ``"mbhy"``, or ``"mbh"`` for the last two concatenated.
     """
 
     def __init__(self, files: Sequence[Path], descriptor: str) -> None:
@@ -48,7 +48,7 @@ class DescriptorFiles(Sequence[NDArray[np.float32]]):
         wanted = ("mbhx", "mbhy") if self.descriptor == "mbh" and "mbh" not in found else (self.descriptor,)
         if missing := [name for name in wanted if name not in found]:
             raise ValueError(
-                f"{self.files[i]} has {', '.join(found)} but not {missing[0]}: ask for what all files have"
+                f"{self.files[i]} has {', '.join(found)} but not {missing[0]}: pass descriptors that all files contain"
             )
         return found[wanted[0]] if len(wanted) == 1 else np.concatenate([found[name] for name in wanted], axis=1)
 
@@ -60,7 +60,7 @@ class VideoDescriptors:
     Attributes
     ----------
     views : list of DescriptorFiles
-        As the bags of `MultiViewSuperVector`.
+        Bags for `MultiViewSuperVector`.
     labels : ndarray of shape (N,), str
     names : list of str
     train, test : ndarray of int
@@ -97,14 +97,14 @@ def read_descriptors(path: Path) -> dict[str, NDArray[np.float32]]:
         layout = _LAYOUTS.get(table.shape[1]) if len(table) else TRAJECTORIES
         if layout is None:
             raise ValueError(
-                f"{path} has {table.shape[1]} columns: 436 (trajectories) or 171 (interest points) are known"
+                f"{path} has {table.shape[1]} columns, but 436 (trajectories) or 171 (interest points) are required"
             )
         empty = {name: np.empty((0, columns.stop - columns.start), np.float32) for name, columns in layout.items()}
         found = {name: table[:, columns] for name, columns in layout.items()} if len(table) else empty
     for name, array in found.items():
         if not np.isfinite(array).all():
             row = int(np.argwhere(~np.isfinite(array))[0, 0])
-            raise ValueError(f"{path} has a value that is not finite in {name}, row {row}: extract it again")
+            raise ValueError(f"{path} contains a value that is not finite in {name}, row {row}: extract it again")
     return found
 
 
@@ -118,7 +118,7 @@ def read_videos(folder: str | Path, descriptors: Sequence[str] = ("hog", "hof"),
         split files: ``CLASS_test_split1.txt`` (HMDB51: lines ``name.avi 1``, 1 is training, 2 is test, 0 neither) or
         ``trainlist01.txt`` and ``testlist01.txt`` (UCF101: lines ``CLASS/name.avi 1``).
     descriptors : sequence of str
-        One per view.
+        One descriptor per view.
     split : int
 
     Raises
@@ -152,8 +152,8 @@ def read_videos(folder: str | Path, descriptors: Sequence[str] = ("hog", "hof"),
     members = _hmdb(root, split) or _ucf(root, split)
     if not members:
         raise FileNotFoundError(
-            f"{root} has no files of split {split}: put the published ones there, "
-            f"*_test_split{split}.txt (HMDB51) or trainlist{split:02d}.txt and testlist{split:02d}.txt (UCF101)"
+            f"{root} has no files of split {split}: put the published files there, *_test_split{split}.txt (HMDB51) or "
+            f"trainlist{split:02d}.txt and testlist{split:02d}.txt (UCF101)"
         )
     files = {_stem(path): path for path in sorted(root.rglob("*")) if path.name.endswith(_KINDS)}
     if absent := [video for video, _, _ in members if video not in files]:
@@ -161,7 +161,7 @@ def read_videos(folder: str | Path, descriptors: Sequence[str] = ("hog", "hof"),
     paths = [files[video] for video, _, _ in members]
     fold = np.array([fold for _, _, fold in members])
     if missing := [name for name in _FOLDS if name not in fold]:
-        raise ValueError(f"split {split} in {root} has no {missing[0]} videos: put all its files there")
+        raise ValueError(f"split {split} in {root} has no {missing[0]} videos: put all files of the split there")
     return VideoDescriptors(
         [DescriptorFiles(paths, name) for name in descriptors],
         np.array([label for _, label, _ in members]),
@@ -186,7 +186,7 @@ def _hmdb(root: Path, split: int) -> list[tuple[str, str, str]]:
 
 
 def _ucf(root: Path, split: int) -> list[tuple[str, str, str]]:
-    """Return the same of a split of UCF101."""
+    """Return (``CLASS/name``, class, fold) of the videos of a split of UCF101; none if it has no files."""
     members = []
     for fold in _FOLDS:
         for path in sorted(root.rglob(f"{fold}list{split:02d}.txt")):
@@ -225,9 +225,9 @@ def _read_arrays(path: Path) -> dict[str, NDArray[np.float32]]:
                 f"{path}, array {quoted(name)} has shape {array.shape} of {array.dtype}: save (T, d) numbers"
             )
     if len({len(array) for array in found.values()}) > 1:
-        raise ValueError(f"{path} has descriptors of different number: save paired ones, row by row")
+        raise ValueError(f"{path} has different numbers of descriptors: save paired descriptors, row by row")
     if not found:
-        raise ValueError(f"{path} has none of {', '.join(TRAJECTORIES)}: save the descriptors by these names")
+        raise ValueError(f"{path} has none of {', '.join(TRAJECTORIES)}: save the descriptors under these names")
     taken = sum(array.nbytes for array in found.values())
     ms.storage.require_memory(path, taken + 4 * sum(array.size for array in found.values()), taken=taken)
     return {name: array.astype(np.float32) for name, array in found.items()}
@@ -251,7 +251,9 @@ def _read_table(path: Path) -> NDArray[np.float32]:
                     except ValueError:
                         raise ValueError(f"line {number} has a value that is not a number") from None
                     if len(rows[-1]) != len(rows[0]):
-                        raise ValueError(f"line {number} has {len(rows[-1])} columns, the first row {len(rows[0])}")
+                        raise ValueError(
+                            f"line {number} has {len(rows[-1])} columns, but the first row has {len(rows[0])}"
+                        )
                     taken += rows[-1].nbytes + 128
                     ms.storage.require_memory(path, 2 * taken, taken=taken)
     except ms.storage.ReadError:

@@ -15,13 +15,13 @@ from manifoldseq.estimators import check_real, column_names, quoted, row_blocks
 View = NDArray[Any]
 
 LARGEST = 1e150
-"""Values beyond this have squares, and sums of them, that no float holds."""
+"""Upper bound of values, so that squares and their sums do not overflow."""
 SMALLEST = 1e-100
-"""Columns that vary by less have variances, and a share of them as the least noise, that no float holds."""
+"""Lower bound of the variation of a column, so that variances and the floor of the noise do not underflow."""
 
 
 Names = list[NDArray[Any]]
-"""The names of the columns of each view, arrays of texts."""
+"""The names of the columns of each view, as arrays of strings."""
 
 
 def check_views(X: Any, *more: Any, missing: bool = False, names: Names | None = None) -> list[View]:
@@ -67,7 +67,7 @@ def check_views(X: Any, *more: Any, missing: bool = False, names: Names | None =
 
 
 def given_names(items: list[Any], names: Any = None) -> Names | None:
-    """Return the given column names of views, else the names of data frames, or None if a view has no names.
+    """Return the given column names of views, or the names of data frames, or None if a view has no names.
 
     Raises
     ------
@@ -78,12 +78,14 @@ def given_names(items: list[Any], names: Any = None) -> Names | None:
         found = [column_names(item) for item in items]
         return None if any(one is None for one in found) else [np.array(one, dtype=object) for one in found]
     if len(names) != len(items):
-        raise ValueError(f"feature_names has {len(names)} lists for {len(items)} views: pass one for each")
+        raise ValueError(f"feature_names has {len(names)} lists for {len(items)} views: pass one list for each view")
     for v, (one, item) in enumerate(zip(names, items, strict=True)):
         if isinstance(one, str) or not all(isinstance(name, str) for name in one):
-            raise ValueError(f"feature_names[{v}] is {quoted(one)}: pass a list of texts")
+            raise ValueError(f"feature_names[{v}] is {quoted(one)}: pass a list of strings")
         if len(one) != (width := as_view(item, v).shape[1]):
-            raise ValueError(f"feature_names[{v}] has {len(one)} names for {width} columns: pass one for each")
+            raise ValueError(
+                f"feature_names[{v}] has {len(one)} names for {width} columns: pass one name for each column"
+            )
     return [np.array(list(one), dtype=object) for one in names]
 
 
@@ -101,7 +103,7 @@ def check_names(items: list[Any], names: Names | None, name: str) -> None:
 
 
 def column(j: int, names: NDArray[Any] | None) -> str:
-    """Return what a message calls a column."""
+    """Return the description of a column in messages."""
     return f"column {j}" if names is None else f"column {str(names[j])!r}"
 
 
@@ -131,7 +133,7 @@ def check_values(
 
 
 def as_list(X: Any, *more: Any) -> list[Any]:
-    """Return the views of ``(X, Y)`` or ``([X, Y])`` as a list, in which None is kept."""
+    """Return the views of ``(X, Y)`` or ``([X, Y])`` as a list, which may contain None."""
     given = [item for item in more if item is not None]
     if not more or (not given and isinstance(X, (list, tuple)) and _is_list_of_views(X)):
         if not isinstance(X, (list, tuple)):
@@ -143,7 +145,7 @@ def as_list(X: Any, *more: Any) -> list[Any]:
 
 
 def split(tables: Any, sizes: Any) -> list[View]:
-    """Return the views that the columns of tables are, one below the other.
+    """Split the columns of concatenated tables into views.
 
     Examples
     --------
@@ -153,10 +155,12 @@ def split(tables: Any, sizes: Any) -> list[View]:
     parts = [as_view(table, i) for i, table in enumerate(tables)]
     widths = sorted({part.shape[1] for part in parts})
     if len(widths) != 1:
-        raise ValueError(f"the tables have {widths} columns: pass at least one, all with the columns of all views")
+        raise ValueError(
+            f"the tables have {widths} columns: pass at least one table, and the columns of all views in every table"
+        )
     whole = isinstance(sizes, (list, tuple)) and all(isinstance(size, Integral) and int(size) > 0 for size in sizes)
     if not whole or sum(sizes) != widths[0]:
-        raise ValueError(f"views={quoted(sizes)} is not valid: pass whole numbers of columns of sum {widths[0]}")
+        raise ValueError(f"views={quoted(sizes)} is not valid: pass whole numbers of columns with the sum {widths[0]}")
     return np.split(np.concatenate(parts), np.cumsum(sizes)[:-1], axis=1)
 
 
@@ -169,7 +173,7 @@ def check_sizes(views: list[View], sizes: tuple[int, ...], name: str) -> None:
 
 @dataclass(frozen=True)
 class Moments:
-    """Means and variances of all columns, with the checks that need them.
+    """Means and variances of all columns, with the validations that use them.
 
     Attributes
     ----------
@@ -189,9 +193,10 @@ class Moments:
         weights: NDArray[Any] | None = None,
         constant: str = "error",
     ) -> "Moments":
-        """Return the moments of views; NaN counts as missing, rows may have weights. Messages call columns by `names`.
+        """Return the moments of views; NaN marks missing values, and rows may have weights.
 
-        With ``constant="warn"``, a constant column gets a variance in the size of its value, and a warning.
+        Messages use the column names `names`. With ``constant="warn"``, a constant column gets a variance of the size
+        of its value, and a warning.
 
         Raises
         ------
@@ -257,7 +262,7 @@ class CheckedViews:
     floor : ndarray of shape (D,), optional
         Lower bound of the noise variances; by default a fraction of the variances of the columns.
     holes : (ndarray of shape (P, ceil(D / 8)), ndarray of shape (N,)), optional
-        What `kinds` returns: which values are missing; None if none is.
+        The patterns of missing values from `kinds`; None if no value is missing.
     """
 
     views: list[View]
@@ -269,12 +274,12 @@ class CheckedViews:
 
     @property
     def n(self) -> float:
-        """Rows, or the sum of their weights."""
+        """The number of rows, or the sum of their weights."""
         return len(self.views[0]) if self.weights is None else float(self.weights.sum())
 
     @property
     def sizes(self) -> tuple[int, ...]:
-        """Columns of each view."""
+        """The number of columns of each view."""
         return tuple(view.shape[1] for view in self.views)
 
     def of_rows(self, rows: NDArray[np.intp]) -> "CheckedViews":
@@ -285,14 +290,14 @@ class CheckedViews:
 
 
 _EXACT = 1e-12
-"""Share of the variance of a column below which what others leave of it is rounding."""
+"""Fraction of the variance of a column below which the residual of other columns is rounding."""
 
 
 def check_bounded(views: list[View], moments: Moments, n_latent: int, full: bool) -> None:
     """Raise ValueError if columns are so collinear that a noise without a floor makes the likelihood infinite.
 
-    A full noise is singular along any linear relation. A diagonal one vanishes for columns that `n_latent` latent
-    dimensions reproduce: a column and at most so many others that determine it.
+    Full noise is singular along any linear relation. Diagonal noise vanishes for columns that `n_latent` latent
+    dimensions reproduce, that is, for a column and at most `n_latent` others that determine it.
 
     Examples
     --------
@@ -308,7 +313,7 @@ has no maximum: leave one of them out, or fit the estimator mixture-pcca (Mixtur
     remedy = "fit the estimator mixture-pcca (MixturePCCA), whose noise has a floor"
     if full and n <= D:
         raise ValueError(
-            f"{n} rows of {D} columns leave the likelihood of a full noise without a maximum: give more rows, "
+            f"{n} rows of {D} columns leave the likelihood of full noise without a maximum: pass more rows, "
             f'covariance_type="diag", or {remedy}'
         )
     # C = sum z z' / n of the standardized rows z, (D, D)
@@ -329,7 +334,7 @@ has no maximum: leave one of them out, or fit the estimator mixture-pcca (Mixtur
 
 
 def _relations(C: NDArray[np.float64]) -> Iterator[tuple[int, list[int]]]:
-    """Yield columns that others determine, with these, from correlations: pairs first, then a basis for all."""
+    """Yield columns that other columns determine, with these others, from correlations: pairs first, then a basis."""
     first, second = np.nonzero(np.triu(1 - C**2 <= _EXACT, 1))
     for i, j in zip(first.tolist(), second.tolist(), strict=True):
         yield j, [i]
@@ -347,7 +352,7 @@ def _eps_dtype(view: View) -> Any:
 
 
 def _is_list_of_views(X: Any) -> bool:
-    """Say whether a list holds views rather than being one of rows of numbers."""
+    """Return whether a list contains views rather than rows of numbers."""
     return any(item is None or np.ndim(item) >= 2 for item in X)
 
 

@@ -24,7 +24,7 @@ _MPCCA = "Supplementary material of paper 2012 (multi-view super vector), 2013"
 
 @ms.hookimpl
 def manifoldseq_models() -> Iterator[hooks.ModelSpec]:
-    """The mean of systems in other coordinates."""
+    """Mean of linear dynamical systems in raw coordinates."""
     yield hooks.ModelSpec(
         "lds.mean-raw",
         build="manifoldseq_papers.lds._raw_mean:build",
@@ -36,10 +36,10 @@ def manifoldseq_models() -> Iterator[hooks.ModelSpec]:
 
 @ms.hookimpl
 def manifoldseq_rules() -> Iterator[hooks.RuleSpec]:
-    """The centre rules and the families of atoms that the paper on dynamical systems compares its own with."""
+    """Baselines of the paper on dynamical systems: rules for cluster centres, and families of dictionary atoms."""
     for name, factory, summary in (
         ("printed", "FixedSteps", "Five steps of Algorithm 1 at the fixed rates 0.1 (Lambda, V) and 1 (U) on (8)"),
-        ("toolbox", "toolbox_steps", "The same as the authors' toolbox takes them, on half of (8)"),
+        ("toolbox", "toolbox_steps", "Five steps of Algorithm 1 as in the authors' toolbox: half the gradient of (8)"),
         ("align", "AlignMean", "The average of the members in aligned state bases (Afsari et al., 2012)"),
         ("mds", "MDSMean", "The member nearest to the mean of an embedding (Ravichandran et al., 2013)"),
         ("grass", "GrassMean", "The system of the mean observability subspace (Turaga et al., 2011)"),
@@ -89,25 +89,25 @@ def manifoldseq_readers() -> Iterator[hooks.ReaderSpec]:
 
 @ms.hookimpl
 def manifoldseq_reproductions() -> Iterator[hooks.ReproductionSpec]:
-    """Tables and figures of the papers; where a paper has none, comparisons of our own."""
+    """Tables and figures of the papers, and our own comparisons for the papers without tables or figures."""
     for name, run, paper, summary in (
         (
             "lds-fig1",
             "lds._figure1:figure1",
             f"{_LDS}, Figure 1",
-            "Clustering by PGD, MDS, Align and our mean: purity and time per epoch by number of clusters",
+            "Clustering with PGD, MDS, Align and our mean: purity and time per epoch against the number of clusters",
         ),
         (
             "lds-fig2",
             "lds._figure2:figure2",
             f"{_LDS}, Figure 2",
-            "Test errors of dictionaries against time, by PGD, mini-batches, LDSST, Grass-3 and ours",
+            "Test errors of dictionaries against time, for PGD, mini-batches, LDSST, Grass-3 and our method",
         ),
         (
             "lds-table1",
             "lds._table1:table1",
             f"{_LDS}, Table 1",
-            "Accuracies of bags of systems and pyramid pooling; with --data, on videos",
+            "Accuracies of bags of systems and pyramid pooling; --data selects a folder of videos",
         ),
         (
             "hope-table1",
@@ -119,13 +119,13 @@ def manifoldseq_reproductions() -> Iterator[hooks.ReproductionSpec]:
             "hope-table2",
             "hope._tables2_to_4:table2",
             _HOPE,
-            "MNIST error of shallow networks with HOPE layers, linear bottlenecks and neither (needs torch)",
+            "MNIST error of shallow networks with HOPE layers, with linear bottlenecks, and with neither (needs torch)",
         ),
         (
             "hope-fig4-5",
             "hope._tables2_to_4:figures4_5",
             _HOPE,
-            "Sums and images of the correlations of projections while such networks learn (needs torch)",
+            "Correlations between rows of projections during training, as sums and as images (needs torch)",
         ),
         (
             "hope-table3",
@@ -143,31 +143,31 @@ def manifoldseq_reproductions() -> Iterator[hooks.ReproductionSpec]:
             "hope-table5",
             "hope._table5:table5",
             _HOPE,
-            "MNIST error with few labels, from pixels or from features learnt without labels (needs torch)",
+            "MNIST error with few labels, for pixels and for features learnt without labels (needs torch)",
         ),
         (
             "hope-table6",
             "hope._table6:table6",
             _HOPE,
-            "TIMIT phone error of networks with and without HOPE, or that of a generated corpus (needs torch)",
+            "Phone error of networks with and without HOPE on TIMIT or on a generated corpus (needs torch)",
         ),
         (
             "mpcca-fusion",
             "mpcca._fusion_tables:fusion",
-            f"{_MPCCA}: the paper has no experiments; a comparison of our own",
-            "Fusion of two descriptors of numerals by M-PCCA, concatenation, kernels and scores; ten minutes",
+            f"{_MPCCA}: our own comparison, because the paper has no experiments",
+            "Fusion of two descriptors of numerals by M-PCCA, concatenation, kernels and scores (takes ten minutes)",
         ),
         (
             "mpcca-videos",
             "mpcca._fusion_tables:videos",
             f"{_MPCCA}: the figures of the main paper were not available",
-            "The same on precomputed HOG, HOF and MBH files of HMDB51 or UCF101 (--data)",
+            "Fusion of two descriptors of videos from precomputed HOG, HOF and MBH files of HMDB51 or UCF101 (--data)",
         ),
         (
             "hierarchical-storage",
             "hierarchical._storage_table:hierarchical_storage",
             "",
-            "Bytes per frame, recall and query time: the sequence encoder and faiss; with --data, of recorded runs",
+            "Bytes per frame, recall and query time of the sequence encoder and of faiss; --data selects recorded runs",
         ),
     ):
         yield hooks.ReproductionSpec(name, run=f"manifoldseq_papers.{run}", paper=paper, summary=summary)

@@ -66,7 +66,7 @@ def test_bad_input_is_a_sentence_and_writes_nothing(run: Run, fitted: Path, tmp_
             fitted,
             tmp_path / "wide.npy",
             "out.csv",
-            "wide.npy has 7 columns, and no names to find them by: give a file with 2 columns",
+            "wide.npy has 7 columns without names: pass a file with 2 columns",
         ),
         (fitted, "two-levels", "no/folder/out.csv", "cannot be written"),
         (tmp_path / "nowhere", "two-levels", "out.csv", "there is no directory"),
@@ -92,4 +92,4 @@ def test_a_solution_has_nothing_to_apply(run: Run, tmp_path: Path) -> None:
     )
     assert run("solve", f"{tmp_path / 'one.py'}:problem", "-o", tmp_path / "run")[0] == 0
     status, _, err = run("apply", tmp_path / "run", "two-levels", "-o", tmp_path / "out.csv")
-    assert status == 2 and "holds the solution of a problem" in err
+    assert status == 2 and "contains the solution of a problem" in err

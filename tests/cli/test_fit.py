@@ -87,7 +87,7 @@ def test_samples_take_one_label_per_row(run: Run, tmp_path: Path, monkeypatch: p
     status, _, err = run(
         "fit", "centroid", tmp_path / "X.npy", "--labels", tmp_path / "short.npy", "-o", tmp_path / "no"
     )
-    assert status == 2 and "shape (9,) for 10 rows: give one label each" in err
+    assert status == 2 and "shape (9,) for 10 rows: write one label for each" in err
     status, _, err = run("fit", "sign", "X.npy", "--labels", "y.npy", "-o", "no")
     assert status == 2 and "shape (10,) for 1 sequences" in err  # for sequences the file is one
 
@@ -116,9 +116,12 @@ def test_labels_of_sequences_are_those_of_their_rows(run: Run, tmp_path: Path) -
         (("sign", "two-levels", "--set", "trouble=value"), "offset=nan is not valid: pass a number"),
         (("sign", __file__), "no reader accepts this name"),
         (("sign", "two-levels", "--read", "id=x"), "there is no file or folder two-levels"),
-        (("sign", "two-levels", "--dask", "tcp://x:1", "--jobs", "2"), "--jobs and --dask say where to compute"),
+        (
+            ("sign", "two-levels", "--dask", "tcp://x:1", "--jobs", "2"),
+            "--jobs and --dask both select where to compute",
+        ),
         (("sign", "two-levels", "--jobs", "0"), "Invalid value for '--jobs'"),
-        (("sign",), "give ESTIMATOR and DATA, or --config run.toml"),
+        (("sign",), "pass ESTIMATOR and DATA, or --config run.toml"),
         (("sign", "two-levels", "--config", "no.toml"), "File 'no.toml' does not exist"),
         (("sign", "two-levels", "--sed", "1"), "No such option"),
     ],
@@ -149,7 +152,7 @@ def test_finished_run_is_not_overwritten(run: Run, tmp_path: Path) -> None:
     files = [path for path in (tmp_path / "run").rglob("*") if path.is_file()]
     before = {path: path.read_bytes() for path in files}
     status, _, err = run("fit", "sign", "two-levels", "-o", tmp_path / "run")
-    assert status == 2 and "holds a finished run" in err
+    assert status == 2 and "contains a finished run" in err
     assert {path: path.read_bytes() for path in (tmp_path / "run").rglob("*") if path.is_file()} == before
 
 
@@ -244,7 +247,7 @@ def test_config_repeats_a_run_exactly(run: Run, tmp_path: Path, monkeypatch: pyt
 @pytest.mark.parametrize(
     ("text", "sentence"),
     [
-        ("estimator", "is no TOML file"),
+        ("estimator", "is not a TOML file"),
         ("estimatr = 'sign'", "has the key 'estimatr': did you mean 'estimator'?"),
         ("seed = 'x'", "has seed = 'x': write a value of type int"),
         ("seed = -1", "has seed = -1"),
@@ -330,9 +333,12 @@ def test_estimator_of_views_gets_shares_of_the_columns(run: Run, tmp_path: Path)
     again = run("fit", "--config", tmp_path / "run" / "run.toml", "-o", tmp_path / "again")
     assert again[0] == 0 and np.array_equal(ms.load(tmp_path / "again").mixture_.means, model.mixture_.means)
     for words, arguments in (
-        ("mixture-pcca takes views: share the 5 columns out, such as --views 1,4", fit),
-        ("--views 3,3: give the columns of each view, whole numbers of sum 5", (*fit, "--views", "3,3")),
-        ("--views 3,2: sign takes sequences, not views: leave it out", ("fit", "sign", "two-levels", "--views", "3,2")),
+        ("mixture-pcca needs views: assign the 5 columns to views, such as --views 1,4", fit),
+        ("--views 3,3: pass the number of columns of each view, with the sum 5", (*fit, "--views", "3,3")),
+        (
+            "--views 3,2: sign requires sequences, not views: leave it out",
+            ("fit", "sign", "two-levels", "--views", "3,2"),
+        ),
     ):
         status, _, err = run(*arguments, "-o", tmp_path / "other")
         assert status == 2 and words in err and not (tmp_path / "other").exists()
@@ -352,7 +358,7 @@ def test_estimator_of_bags_gets_one_bag_per_sequence(run: Run, tmp_path: Path) -
     expected = ms.load(tmp_path / "run").transform([bag[:, :3] for bag in bags], [bag[:, 3:] for bag in bags])
     with np.load(tmp_path / "out.npz") as arrays:
         assert np.array_equal(arrays["transform"], expected) and len(expected) == 4
-    assert "fisher-vector takes views: share the 5 columns out" in run(*fit, "-o", tmp_path / "other")[2]
+    assert "fisher-vector needs views: assign the 5 columns to views" in run(*fit, "-o", tmp_path / "other")[2]
 
 
 @pytest.mark.slow
@@ -365,7 +371,7 @@ def test_threads_give_the_same_model(run: Run, tmp_path: Path) -> None:
     fit = ("fit", "lds-kmeans", "two-levels", "--set", "n_clusters=2", "--set", "n_states=1", "--set", "n_init=2")
     for name, more in (("one", ()), ("two", ("--jobs", "2"))):
         done = run(*fit, *more, "-o", tmp_path / name)
-        assert done[0] == 0 and "by default, whatever the data" not in done[1], done
+        assert done[0] == 0 and "by default, independently of the data" not in done[1], done
     assert (tmp_path / "one" / "model.npz").read_bytes() == (tmp_path / "two" / "model.npz").read_bytes()
 
 
@@ -420,12 +426,12 @@ def test_rejected_input_leaves_an_earlier_run_and_no_folders(run: Run, tmp_path:
 def test_a_place_that_cannot_be_written_raises_an_error(run: Run, tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     status, _, err = run("fit", "sign", "two-levels", "-o", str(tmp_path / "file" / "below"))
-    assert status == 2 and "choose another with -o" in err and "Traceback" not in err
+    assert status == 2 and "choose another directory with -o" in err and "Traceback" not in err
 
 
 def test_seed_and_random_state_are_one_thing(run: Run) -> None:
     status, _, err = run("fit", "sign", "two-levels", "--seed", "3", "--set", "random_state=5")
-    assert status == 2 and "give one of them" in err
+    assert status == 2 and "pass only one of them" in err
 
 
 def test_resume_of_a_finished_run_asks_for_the_same_settings(run: Run, tmp_path: Path) -> None:

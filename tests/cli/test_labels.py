@@ -189,9 +189,9 @@ def test_names_of_a_table_give_all_rows_of_an_id_its_label(
     [
         ("w0,a\nw1,b\n", "has no label for w2.csv and 3 more: write one line for each file"),
         ("".join(f"w{i};a\n" for i in range(6)), "has the line 'w5;a', which begins with a name: write name,label"),
-        ("".join(f"v{i},a\n" for i in range(6)), "the first cells are no names of the data, such as 'w0.csv'"),
+        ("".join(f"v{i},a\n" for i in range(6)), "the first cells are not names in the data, such as 'w0.csv'"),
         ("w0,a\nw0,b\n", "line 2 names w0.csv again, after line 1"),
-        ("a\nb\n", "holds labels of shape (2,) for 6 sequences"),
+        ("a\nb\n", "contains labels of shape (2,) for 6 sequences"),
     ],
 )
 def test_names_that_do_not_fit_raise_an_error(run: Run, folder: Path, text: str, sentence: str) -> None:
@@ -214,7 +214,7 @@ def test_one_label_and_labels_with_commas_stay_labels(run: Run, tmp_path: Path) 
 def test_a_classifier_without_labels_says_how_to_give_them(run: Run, folder: Path, estimator: str) -> None:
     status, _, err = run("fit", estimator, folder, "-o", folder.parent / "run")
     assert status == 2 and not (folder.parent / "run").exists()
-    assert f"{estimator} needs labels, and {folder} has none: give them by --labels FILE" in err
+    assert f"{estimator} needs labels, but {folder} has none: pass --labels FILE" in err
     assert all(word in err for word in ("name,label", "column 'label'", "subfolders", "labels.csv"))
 
 
@@ -238,7 +238,7 @@ def test_a_sequence_is_named_by_its_file_or_id(run: Run, folder: Path) -> None:
 def test_auto_names_the_estimators_that_have_a_rule(run: Run, tmp_path: Path) -> None:
     np.save(tmp_path / "x.npy", np.random.default_rng(0).random((9, 2)))
     status, _, err = run("fit", "kmeans", tmp_path / "x.npy", "--set", "n_clusters=auto", "-o", tmp_path / "run")
-    assert status == 2 and "kmeans has no rule for n_clusters=auto: give a number, or fit lds-kmeans" in err
+    assert status == 2 and "kmeans has no rule for n_clusters=auto: pass a number, or fit lds-kmeans" in err
     assert not (tmp_path / "run").exists()
     able = {one.name for _, one in hooks.records("estimators") if "n_clusters" in getattr(one, "auto", ())}
     assert able == {"lds-kmeans"}

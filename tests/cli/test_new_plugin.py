@@ -93,9 +93,9 @@ def test_what_the_page_deletes_for_a_kernel_leaves_a_plugin(run: Run, tmp_path: 
     [
         ("My_Model", "cannot name a plugin"),
         ("../up", "cannot name a plugin"),
-        ("class", "is a name that Python or an installed package has already"),
-        ("json", "is a name that Python or an installed package has already"),
-        ("numpy", "is a name that Python or an installed package has already"),
+        ("class", "is already a name of Python or of an installed package"),
+        ("json", "is already a name of Python or of an installed package"),
+        ("numpy", "is already a name of Python or of an installed package"),
     ],
 )
 def test_wrong_names_raise_an_error(run: Run, tmp_path: Path, name: str, sentence: str) -> None:

@@ -297,7 +297,7 @@ def test_k_means_from_the_shell_is_that_of_python(bundled: Run) -> None:
     assert repr(found) == repr(model)
     np.testing.assert_array_equal(found.systems_.A, model.systems_.A)
     status, _, err = bundled(*KMEANS, "--set=n_states=2", "--set=identifier.n_states=1", "-o", "other")
-    assert status == 2 and "n_states=2, and the identifier has n_states=1: set one of them" in err
+    assert status == 2 and "n_states=2, but the identifier has n_states=1: set only one of them" in err
 
 
 @needs("lds")

@@ -120,7 +120,7 @@ def test_estimator_and_model_of_one_file_from_the_shell(place: Path, shell: Call
         ms.load(place / "before")
     (place / "diagonal_mixture.py").unlink()
     said = shell("fit", "--config", "before/run.toml", "-o", "gone", status=2)
-    assert "names the plugin file" in said and "which does not exist: give it by --plugin" in said
+    assert "names the plugin file" in said and "which does not exist: pass it by --plugin" in said
 
 
 @pytest.mark.slow
@@ -196,14 +196,14 @@ def test_faults_of_a_file_are_one_message_with_its_line(
 def test_a_file_that_is_not_python_is_told(run: Run, place: Path) -> None:
     (place / "notes.txt").write_text("x = 1\n")
     status, _, err = run("list", "--plugin", str(place / "notes.txt"))
-    assert status == 2 and err == f"Error: {place}/notes.txt is no Python file: its name must end in .py\n"
+    assert status == 2 and err == f"Error: {place}/notes.txt is not a Python file: its name must end in .py\n"
 
 
 def test_a_file_without_hooks_is_warned_of(run: Run, place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(place)
     (place / "idle.py").write_text("x = 1\n")
     status, _, err = run("list", "models", "--plugin", "idle.py")
-    assert status == 0 and err == "Warning: idle.py: it registers nothing, so only idle.py:NAME uses it\n"
+    assert status == 0 and err == "Warning: idle.py: it registers nothing, so that only idle.py:NAME can use it\n"
 
 
 @pytest.mark.slow
@@ -222,7 +222,7 @@ def test_files_of_one_stem_and_names_of_two_files(place: Path, shell: Callable[.
     listed = {record["name"]: record["plugin"] for record in json.loads(shell(*both, "list", "datasets", "--json"))}
     assert listed["only-one"] == "mine" and listed["only-two"] == "two_mine"
     said = shell(*both, "fit", "statistics", "same", status=2)
-    assert "ask for 'mine:same' or 'two_mine:same'" in said
+    assert "use 'mine:same' or 'two_mine:same'" in said
     assert str(place / "one/mine.py") in said and str(place / "two/mine.py") in said
 
 
@@ -250,7 +250,7 @@ def test_resume_asks_for_the_file_as_it_was(place: Path, shell: Callable[..., st
     (place / "stop").unlink()
     assert about(place / "run")["state"] == "interrupted"
     said = shell(*fit, "-o", "run", "--resume", status=2)
-    assert f"was made with a plugin file that is not given: add --plugin {file}" in said
+    assert f"was made with a plugin file that was not passed: add --plugin {file}" in said
     text = file.read_text()
     file.write_text(text + "\n# another line\n")
     said = shell(*given, *fit, "-o", "run", "--resume", status=2)

@@ -113,7 +113,7 @@ QUALITIES: dict[str, tuple[Callable[..., Any], str]] = {
     "number": (lambda *_: 0.5, "returned a float: it must return an evaluation.Evaluation"),
     "nan": (
         lambda *_: Evaluation("t", "r2", [{"name": "mine", "r2": np.nan}], "so"),
-        "says: ValueError: row 'mine' of an evaluation has r2=nan: a figure is a finite number",
+        "says: ValueError: row 'mine' of an evaluation has r2=nan: a figure must be a finite number",
     ),
     "name": (lambda *_: Evaluation("t", "r2", [{"r2": 1.0}], "so"), "says: ValueError: an evaluation has the row"),
     "figure": (lambda *_: Evaluation("t", "r2", [{"name": "mine"}], "so"), "has neither 'r2' nor why='…'"),

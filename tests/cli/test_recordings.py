@@ -101,15 +101,17 @@ def test_three_clusters_are_chosen_in_a_data_frame(tmp_path: Path) -> None:
 def test_only_what_is_open_is_chosen(run: Run, tmp_path: Path) -> None:
     data = write("folder", tmp_path)
     status, _, err = run("fit", "lds-kmeans", data, "--choose", "--set", "n_clusters=3", "-o", tmp_path / "run")
-    assert status == 2 and "--choose chooses n_clusters, but --set gives it" in err and not (tmp_path / "run").exists()
+    assert status == 2 and "--choose chooses n_clusters, but --set sets it" in err and not (tmp_path / "run").exists()
     status, _, err = run("fit", "lds-identifier", data, "--choose", "-o", tmp_path / "run")
-    assert status == 2 and "has no rule that chooses parameters: --choose works with lds-kmeans" in err
+    assert status == 2 and "has no rule that chooses parameters: --choose is supported by lds-kmeans" in err
 
 
 def test_a_default_that_nobody_chose_is_said(run: Run, tmp_path: Path) -> None:
     plain = ("--set", "n_states=2", "--set", "moments=none", "--no-quality", "-o", tmp_path / "plain")
     _, out, err = run("fit", "lds-kmeans", write("folder", tmp_path), *plain)
-    assert "n_clusters=8 by default, whatever the data: choose with --choose, or set with --set n_clusters=" in out, err
+    assert (
+        "n_clusters=8 by default, independently of the data: choose with --choose, or set with --set n_clusters=" in out
+    ), err
 
 
 @pytest.mark.slow

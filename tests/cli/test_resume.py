@@ -69,7 +69,7 @@ def test_unfinished_run_is_not_started_over(run: Run, tmp_path: Path) -> None:
     run(*FIT, "-o", tmp_path)
     before = files(tmp_path)
     status, _, err = run(*FIT, "-o", tmp_path)
-    assert status == 2 and "holds an unfinished run: continue it with --resume" in err
+    assert status == 2 and "contains an unfinished run: continue it with --resume" in err
     assert files(tmp_path) == before
 
 

@@ -55,9 +55,9 @@ def test_fit_and_apply(run, documents):
 @pytest.mark.parametrize(
     ("name", "words"),
     [
-        ("hope", "docs.npz holds a sparse matrix, which hope does not take: fit "),
-        ("lds-kmeans", "docs.npz holds a sparse matrix, but lds-kmeans takes sequences: fit "),
-        ("mixture-pcca", "docs.npz holds a sparse matrix, but mixture-pcca takes views: fit "),
+        ("hope", "docs.npz contains a sparse matrix, which hope does not accept: fit "),
+        ("lds-kmeans", "docs.npz contains a sparse matrix, but lds-kmeans requires sequences: fit "),
+        ("mixture-pcca", "docs.npz contains a sparse matrix, but mixture-pcca requires views: fit "),
     ],
 )
 def test_who_does_not_take_them_says_who_does(run, documents, name, words):

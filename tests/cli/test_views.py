@@ -338,8 +338,8 @@ def test_apply_to_two_files_and_to_one_with_all_columns(run: Run, files: Path, n
     for data, sentence in (
         (("kar.csv", "zer.csv", "zer.npy"), "3 files are given, but"),
         (("zer.csv", "kar.csv"), "zer.csv has no column 'kar_0' of view 0, but "),
-        (("zer.npy", "kar.npy"), "zer.npy has 9 columns, and no names to find them by: give a file with 12 columns"),
-        (("both.npy",), "both.npy has 21 columns, and no names to find them by"),
+        (("zer.npy", "kar.npy"), "zer.npy has 9 columns without names: pass a file with 12 columns"),
+        (("both.npy",), "both.npy has 21 columns without names"),
     ):
         status, _, err = run("apply", files / "run", *(files / one for one in data), "-o", files / "no.csv")
         assert status == 2 and sentence in err, err
@@ -368,7 +368,7 @@ def test_a_view_that_is_not_there_is_filled_in(run: Run, files: Path, numerals: 
 def test_a_model_without_a_run_asks_for_the_views(run: Run, files: Path, numerals: Numerals) -> None:
     ms.storage.save_model(fitted(numerals.kar, numerals.zer), files / "alone")
     status, _, err = run("apply", files / "alone", files / "both.npy", "-o", files / "out.npz")
-    assert status == 2 and "mixture-pcca takes views: share the 21 columns out, such as --views 1,20" in err
+    assert status == 2 and "mixture-pcca needs views: assign the 21 columns to views, such as --views 1,20" in err
     status, _, err = run("apply", files / "alone", files / "both.npy", "--views", "12,9", "-o", files / "out.npz")
     assert status == 0, err
     with np.load(files / "out.npz") as arrays:
@@ -440,7 +440,7 @@ def test_bags_of_two_files_are_paired_by_id(run: Run, files: Path, numerals: Num
     np.testing.assert_array_equal(found["transform"], model.transform(kar, zer))
     write(files / "c.csv", {"id": bag, **table("zer", numerals.zer)}, order[:-1])
     status, _, err = run(*fit[:3], files / "c.csv", *fit[4:], "-o", files / "no")
-    assert status == 2 and "'b14' has 8 rows in " in err and "but 7 in " in err and "give the same rows in each" in err
+    assert status == 2 and "'b14' has 8 rows in " in err and "but 7 in " in err and "pass the same rows in each" in err
 
 
 @parametrize("data", [("both.csv", "--views", "kar_*:zer_*"), ("kar.csv", "zer.csv"), ("both.npy", "12,9")], fast=1)
@@ -518,19 +518,25 @@ def test_mistakes_get_one_sentence_and_leave_nothing(run: Run, files: Path, nume
     one, two = files / "both.csv", (files / "kar.csv", files / "zer.csv")
     views = "--views"
     for arguments, sentence in (
-        ((one,), "mixture-pcca takes views: share the 21 columns out, such as --views 1,20 or --views kar_0,…:zer_8"),
-        ((one, views, "kar_*"), "--views kar_* is one view, mixture-pcca takes two or more: put a colon between them"),
-        ((one, views, "kar_0,zer_0"), "is one view, mixture-pcca takes two or more"),
-        ((one, views, "12,8"), "--views 12,8: give the columns of each view, whole numbers of sum 21, or name them"),
-        ((one, views, "0,21"), "whole numbers of sum 21"),
+        (
+            (one,),
+            "mixture-pcca needs views: assign the 21 columns to views, such as --views 1,20 or --views kar_0,…:zer_8",
+        ),
+        (
+            (one, views, "kar_*"),
+            "--views kar_* is one view, but mixture-pcca needs two or more: separate views by a colon",
+        ),
+        ((one, views, "kar_0,zer_0"), "is one view, but mixture-pcca needs two or more"),
+        ((one, views, "12,8"), "--views 12,8: pass the number of columns of each view, with the sum 21, or name"),
+        ((one, views, "0,21"), "with the sum 21"),
         ((one, views, "kar_*:kra_1"), "has no column 'kra_1': did you mean 'kar_1'? it has kar_0, kar_1, "),
         ((one, views, "kar_*:x*"), "no column of " + str(one) + " matches 'x*': it has kar_0"),
-        ((one, views, "kar_*:zer_1,kar_3"), "column 'kar_3' is in view 0 and in view 1: give it to one of them"),
+        ((one, views, "kar_*:zer_1,kar_3"), "column 'kar_3' is in view 0 and in view 1: assign it to one view"),
         ((one, views, "0-11:11-20"), "column 'kar_11' is in view 0 and in view 1"),
         ((one, views, "0-11:12-21"), "has columns 0 to 20, and none numbered 12-21"),
         ((one, views, "kar_*:"), "view 1 has no columns: name at least one on each side of a colon"),
         ((one, views, "kar_*:label"), "has no column 'label'"),
-        ((files / "both.npy", views, "kar:zer"), "its columns have no names, give numbers from 0 to 20, such as"),
+        ((files / "both.npy", views, "kar:zer"), "its columns have no names, pass numbers from 0 to 20, such as"),
         ((*two, views, "kar_*"), "names the columns of 1 views for 2 files: name those of each"),
         ((*two, views, "10,11"), "are views already, of 12 and 9 columns: leave it out"),
         ((*two, views, "zer_*:kar_*"), f"no column of {two[0]} matches 'zer_*'"),
@@ -539,7 +545,10 @@ def test_mistakes_get_one_sentence_and_leave_nothing(run: Run, files: Path, nume
         ((two[0], files / "strange.csv"), "such as 'n0000' and 'x0': write the same ids"),
         ((two[0], files / "relabelled.csv"), "'n0000' has the label '0' in " + str(two[0]) + " but '8' in "),
         ((two[0], files / "infinite.csv"), f"infinite.csv, id {ids[4]}, column zer_2 is infinite: clip it"),
-        ((two[0], files / "." / "kar.csv"), "kar.csv is given twice: give it once, and share its columns out by --vi"),
+        (
+            (two[0], files / "." / "kar.csv"),
+            "kar.csv is given twice: pass it once, and assign its columns to views by --vi",
+        ),
         ((two[0], "nowhere.csv"), "'nowhere.csv' is neither a file or folder nor a data set"),
         ((files / "constant.csv", views, "kar_*:kar_0,flat"), "column 'kar_0' is in view 0 and in view 1"),
     ):
@@ -549,16 +558,16 @@ def test_mistakes_get_one_sentence_and_leave_nothing(run: Run, files: Path, nume
     for arguments, sentence in (
         (
             ("rows", *two),
-            "rows takes samples of one file, and 2 are given: join them into one; estimators of views are",
+            "rows requires samples of one file, but 2 files are given: join them into one file; estimators of views",
         ),
-        (("sign", *two), "sign takes sequences of one file, and 2 are given: put them into one folder"),
-        (("sign", one, views, "12,9"), "--views 12,9: sign takes sequences, not views: leave it out; estimators of"),
+        (("sign", *two), "sign requires sequences of one file, but 2 files are given: put them into one folder"),
+        (("sign", one, views, "12,9"), "--views 12,9: sign requires sequences, not views: leave it out; estimators of"),
     ):
         status, _, err = run("fit", *arguments, "-o", files / "run")
         assert status == 2 and sentence in err and "mixture-pcca" in err and not (files / "run").exists()
     ms.register(ms.hooks.ModelSpec("mean", build=ms.Problem))
     status, _, err = run("solve", "mean", *two, "-o", files / "run")
-    assert status == 2 and "mean takes sequences of one file, and 2 are given" in err
+    assert status == 2 and "mean requires sequences of one file, but 2 files are given" in err
 
 
 def test_an_id_that_is_repeated_in_one_view_is_named(run: Run, tmp_path: Path) -> None:
@@ -570,7 +579,7 @@ def test_an_id_that_is_repeated_in_one_view_is_named(run: Run, tmp_path: Path) -
     second = write(tmp_path / "y.csv", {"id": [*ids[:-1], "s0"], "c": X[:, 2], "d": X[:, 3]})
     for more in [(), ("--set", "missing=em")]:
         status, _, err = run("fit", "mixture-pcca", first, second, *more, "-o", tmp_path / "run")
-        assert status == 2 and f"'s0' occurs twice in {second} but once in {first}: give each row its own id" in err
+        assert status == 2 and f"'s0' occurs twice in {second} but once in {first}: use a unique id for each row" in err
         assert not (tmp_path / "run").exists()
 
 
@@ -583,7 +592,7 @@ def test_apply_says_when_files_are_exchanged_or_columns_taken_by_place(run: Run,
     folder = tmp_path / "run"
     assert run("fit", "mixture-pcca", first, second, "--no-quality", "-o", folder)[0] == 0
     status, _, err = run("apply", folder, second, first, "-o", tmp_path / "out.csv")
-    assert status == 2 and f"{second} has no column 'a' of view 0, but {first} has: give the files in the order" in err
+    assert status == 2 and f"{second} has no column 'a' of view 0, but {first} has: pass the files in the order" in err
     status, out, err = run("apply", folder, first, second, "-o", tmp_path / "out.csv")
     assert status == 0 and "by place" not in out, err
     np.save(tmp_path / "x.npy", X[:, :2])

@@ -178,7 +178,7 @@ def test_many_active_entries_are_caught_by_random_signs() -> None:
 
 def test_the_number_of_entries_must_not_change() -> None:
     problem = ms.Problem(Euclidean(2), lambda x: anp.sum(x), inequalities=lambda x: -x if x[0] > 0.5 else -x[:1])
-    with pytest.raises(ValueError, match="returned 1 entries, and 2 at the start"):
+    with pytest.raises(ValueError, match="returned 1 entries, but 2 at the start"):
         ms.minimize(problem, np.ones(2))
 
 
@@ -198,7 +198,7 @@ def test_derivatives_of_a_constraint_are_functions(name: str) -> None:
     ("product", "error", "words"),
     [
         (lambda x, u: u[:2], ValueError, r"a jacobian_product has shape \(2,\), its constraint has \(3,\)"),
-        (lambda x, u: "a", TypeError, "a jacobian_product of the problem returned str 'a': a real number"),
+        (lambda x, u: "a", TypeError, "a jacobian_product of the problem returned str 'a': return a real number"),
     ],
 )
 @pytest.mark.parametrize(
@@ -221,7 +221,7 @@ def test_a_wrong_jacobian_product_is_told(
     ("wrong", "error", "words"),
     [
         (LinearConstraint(np.full((1, 3), np.nan), 0, 1), ValueError, "the matrix of LinearConstraint has NaN"),
-        (Bounds("a", "b"), TypeError, "Bounds has bounds that are no numbers"),
+        (Bounds("a", "b"), TypeError, "Bounds has bounds that are not numbers"),
     ],
 )
 def test_constraints_of_scipy_without_numbers(wrong: Any, error: type[Exception], words: str) -> None:

@@ -317,9 +317,9 @@ def test_float32() -> None:
 def test_other_solvers_reject_constraints_and_name_one_that_takes_them() -> None:
     problem, x0 = disk()
     for solver in ("lbfgs", "pgd", LBFGS(memory=3)):
-        with pytest.raises(ValueError, match=r"takes no constraints: use .*'augmented-lagrangian'"):
+        with pytest.raises(ValueError, match=r"does not support constraints: use .*'augmented-lagrangian'"):
             ms.minimize(problem, x0, solver=solver)
-    with pytest.raises(ValueError, match=r"takes no constraints: use .*'augmented-lagrangian'"):
+    with pytest.raises(ValueError, match=r"does not support constraints: use .*'augmented-lagrangian'"):
         ms.minimize_batch(problem, x0[None])
 
 
@@ -329,12 +329,12 @@ CONSTANT = ms.objective(lambda x: 1.0, lambda x: 0 * x)
 @pytest.mark.parametrize(
     ("constraint", "error", "sentence"),
     [
-        (ms.Objective(lambda x: float(x[0])), ValueError, "inequality 1 has no gradient: give it with ms.objective"),
+        (ms.Objective(lambda x: float(x[0])), ValueError, "inequality 1 has no gradient: pass it to ms.objective"),
         (ms.objective(lambda x: float(x[0]), lambda x: np.ones(3)), ValueError, r"the gradient has shape \(3,\)"),
         (
             ms.objective(lambda x: x, lambda x: x),
             TypeError,
-            "inequality 1 of the problem returned ndarray .* but an Objective is one real number",
+            "inequality 1 of the problem returned ndarray .* but an Objective must return one real number",
         ),
         (ms.objective(lambda x: None, lambda x: x), TypeError, "inequality 1 of the problem returned NoneType"),  # type: ignore[arg-type]
     ],

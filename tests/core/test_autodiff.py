@@ -155,7 +155,7 @@ def test_one_entry_in_an_array_is_a_number(backend: str) -> None:
         (lambda x: None, "must return one real number"),
         (lambda x: (x * 1j).sum(), "must return one real number"),
         (lambda x: float(x.sum() + 0), r"without float\(\), .item\(\)"),
-        (lambda x: np.linalg.norm(np.asarray(x, dtype=float)), "or give its gradient"),
+        (lambda x: np.linalg.norm(np.asarray(x, dtype=float)), "or pass its gradient"),
     ],
 )
 @pytest.mark.filterwarnings("ignore:Converting a tensor with requires_grad")
@@ -249,7 +249,7 @@ def test_what_autograd_cannot_follow_gets_the_same_sentence_whatever_was_raised(
     for cost in (lambda x: anp.sum(anp.nextafter(x, 2.0)), lambda x: memoryview(x)[0]):
         f = ms.objective(cost)  # type: ignore[arg-type]
         assert np.isfinite(f.value(np.ones(2)))
-        with pytest.raises(TypeError, match=r"could not be differentiated by autograd .* or give its gradient"):
+        with pytest.raises(TypeError, match=r"could not be differentiated by autograd .* or pass its gradient"):
             f.value_and_gradient(np.ones(2))  # type: ignore[misc]
 
 

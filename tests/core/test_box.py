@@ -98,10 +98,10 @@ def test_equality_shape_and_repr() -> None:
         ((np.zeros((2, 2)), [[1, 1], [1, -1]]), r"entry \(1, 1\) has the bounds 0 and -1"),
         ((np.nan, 1.0, 3), r"entry 0 has the bounds nan and 1"),
         ((np.inf, np.inf, 3), r"entry 0 has the bounds inf and inf"),
-        ((0.0, 1.0), r"bounds of shape \(\) do not fit: give the shape of a point after the bounds"),
+        ((0.0, 1.0), r"bounds of shape \(\) do not fit: pass the shape of a point after the bounds"),
         (([], []), r"bounds of shape \(0,\) do not fit"),
-        (([0.0, 1.0, 2.0], 3.0, 2), r"numbers of shapes that match are needed"),
-        (("low", 3.0, 2), r"numbers of shapes that match are needed"),
+        (([0.0, 1.0, 2.0], 3.0, 2), r"pass numbers of shapes that match"),
+        (("low", 3.0, 2), r"pass numbers of shapes that match"),
         ((0.0, 1.0, 0), r"shape\[0\]"),
     ],
 )

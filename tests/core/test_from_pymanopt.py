@@ -186,7 +186,7 @@ def test_random_numbers_are_ours_and_numpys_state_is_put_back() -> None:
 
 @pytest.mark.parametrize("name", ["UnitaryGroup", "ComplexCircle"])
 def test_complex_points_raise_an_error(name: str) -> None:
-    with pytest.raises(TypeError, match="has complex points: manifoldseq works with real ones only"):
+    with pytest.raises(TypeError, match="has complex points: manifoldseq supports real points only"):
         ms.from_pymanopt(getattr(pymanopt.manifolds, name)(3))
 
 

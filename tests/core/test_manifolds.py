@@ -277,7 +277,7 @@ def test_descent_curve_is_the_cayley_curve(name: str) -> None:
         (lambda: CanonicalLDS(2, 3), "cannot exceed the output dimension"),
         (lambda: CanonicalLDS(3, 2, 1.0), "positive number below 1"),
         (lambda: Product(), "at least one manifold"),
-        (lambda: Product(Euclidean(2), Euclidean(2), names=("a", "a")), "one different name"),
+        (lambda: Product(Euclidean(2), Euclidean(2), names=("a", "a")), "pass 2 different names"),
         (lambda: Stiefel(4, 2).retract(np.eye(4, 2), np.zeros((4, 2)), "clip"), "has no retraction 'clip'"),
         (lambda: Grassmann(4, 2).retract(np.eye(4, 2), np.zeros((4, 2)), "clip"), "has no retraction 'clip'"),
         (lambda: Grassmann(2, 3), "no subspace of dimension 3"),

@@ -208,7 +208,7 @@ def test_points_given_to_an_objective_are_read_only() -> None:
         ({"stop": 100}, TypeError, "stop=100 is not a stopping rule"),
         ({"x0": "svd"}, ValueError, "unknown initializer 'svd': this problem has none"),
         ({"resume": True}, ValueError, "needs a checkpoint"),
-        ({"solver": PGD(step_size=(0.1, 0.2))}, ValueError, "2 rates, the point has 1 factor"),
+        ({"solver": PGD(step_size=(0.1, 0.2))}, ValueError, "2 rates, but the point has 1 factor"),
         ({"seed": "abc"}, (TypeError, ValueError), None),
     ],
 )
@@ -235,7 +235,7 @@ def test_options_of_solvers_are_checked(make: Any) -> None:
 
 def test_missing_abilities_are_named_with_what_would_help() -> None:
     problem = ms.Problem(Euclidean(2), ms.Objective(lambda x: float(x @ x)))
-    with pytest.raises(ValueError, match="LBFGS needs value_and_gradient, which the objective lacks"):
+    with pytest.raises(ValueError, match="LBFGS needs value_and_gradient, which the objective does not have"):
         ms.minimize(problem)
 
 
@@ -256,26 +256,30 @@ def test_only_problems_are_minimized() -> None:
         (
             lambda x: -x,
             "given",
-            r"of shape \(3,\), but an Objective is one real number: give the function itself, or ms.con",
+            r"of shape \(3,\), but an Objective must return one real number: pass the function itself, or ms.con",
         ),
-        (lambda x: (x[0], x[1]), "given", r"of shape \(2,\), but an Objective is one real number: give the function"),
+        (
+            lambda x: (x[0], x[1]),
+            "given",
+            r"of shape \(2,\), but an Objective must return one real number: pass the function",
+        ),
         (
             lambda x: (x[0], x[1]),
             "autograd",
-            "returned tuple of 2 entries: .* array of real numbers is needed, such as autograd.numpy.stack of them",
+            "returned tuple of 2 entries: .* array of real numbers, such as autograd.numpy.stack of them",
         ),
         (
             lambda x: 1j * x,
             "autograd",
-            "returned ndarray .*: a real number or an array of real numbers is needed$",
+            "returned ndarray .*: return a real number or an array of real numbers$",
         ),
-        (lambda x: "wide", "given", "returned str 'wide', but an Objective is one real number$"),
+        (lambda x: "wide", "given", "returned str 'wide', but an Objective must return one real number$"),
         (
             lambda x: "wide",
             "autograd",
-            "returned str 'wide': a real number or an array of real numbers is needed$",
+            "returned str 'wide': return a real number or an array of real numbers$",
         ),
-        (lambda x: None, "autograd", "returned NoneType None: a real number or an array of real numbers is needed"),
+        (lambda x: None, "autograd", "returned NoneType None: return a real number or an array of real numbers"),
     ],
 )
 def test_the_constraint_that_returns_no_number_is_named(

@@ -98,7 +98,7 @@ def test_autograd_keeps_the_dtype_of_the_point() -> None:
 )
 def test_costs_that_autograd_cannot_follow_raise_an_error(cost: Any) -> None:
     f = ms.objective(cost)
-    with pytest.raises(TypeError, match=r"without float\(\), .item\(\) or in-place assignment, or give its gradient"):
+    with pytest.raises(TypeError, match=r"without float\(\), .item\(\) or in-place assignment, or pass its gradient"):
         f.value_and_gradient(np.ones(3))  # type: ignore[misc]
 
 
@@ -267,7 +267,7 @@ def test_boundary_brings_integer_and_list_gradients_to_the_dtype_of_the_point() 
 
 
 def test_args_are_a_tuple_of_a_cost_that_is_differentiated() -> None:
-    with pytest.raises(TypeError, match=r"ms.objective\(args=\[1.0\]\): give a tuple of further arguments"):
+    with pytest.raises(TypeError, match=r"ms.objective\(args=\[1.0\]\): pass a tuple of further arguments"):
         ms.objective(lambda x, a: ((x - a) ** 2).sum(), args=[1.0])  # type: ignore[arg-type]
     with pytest.raises(TypeError, match=r"bind the data to the functions with functools\.partial"):
         ms.objective(lambda x, a: ((x - a) ** 2).sum(), lambda x, a: 2 * (x - a), args=(1.0,))

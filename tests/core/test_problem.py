@@ -61,7 +61,7 @@ def test_functions_of_a_tuple(given: Any) -> None:
 def test_an_objective_is_taken_as_it_is() -> None:
     objective = ms.objective(cost, gradient)
     assert ms.Problem(Stiefel(5, 2), objective).objective is objective
-    with pytest.raises(TypeError, match="goes with a cost, not with an Objective"):
+    with pytest.raises(TypeError, match="is for a cost, but the objective is an Objective"):
         ms.Problem(Stiefel(5, 2), objective, gradient=gradient)
     with pytest.raises(TypeError, match=r"gradient=…\) must be a function"):
         ms.Problem(Stiefel(5, 2), cost, gradient=np.ones(3))  # type: ignore[arg-type]
@@ -102,7 +102,9 @@ def test_the_limit_holds_with_any_rule(stop: Any) -> None:
 def test_no_two_tolerances() -> None:
     problem = ms.Problem(Stiefel(5, 2), cost, gradient=gradient)
     for call in (ms.minimize, ms.minimize_batch):
-        with pytest.raises(ValueError, match=r"tol=1e-08 sets the default stopping rule: together with stop=… write"):
+        with pytest.raises(
+            ValueError, match=r"tol=1e-08 sets the default stopping rule and cannot be combined with stop=…: write"
+        ):
             call(problem, tol=1e-8, stop=ms.MaxIterations(3))  # type: ignore[operator]
     for given in ({"tol": -1.0}, {"tol": "small"}, {"max_iter": -1}, {"max_iter": "many"}):
         with pytest.raises(ValueError, match=r"must be a (whole )?number ≥ 0"):

@@ -53,7 +53,7 @@ def with_value(value):
 
 
 BAD = {
-    "empty": ([], "X holds no sequences: pass at least one"),
+    "empty": ([], "X contains no sequences: pass at least one"),
     "NaN": (with_value(np.nan), "sequence 1 has NaN at t=3, channel 1: remove or fill it"),
     "infinite": (with_value(-np.inf), "sequence 1 has infinity at t=3, channel 1: remove or clip it"),
     "channels": ([np.ones((3, 2)), np.ones((3, 4))], "sequence 1 has 4 channels but sequence 0 has 2"),
@@ -83,7 +83,7 @@ FRAMES = {
     "numbers only": (LONG[["x"]], "X is a data frame: pass a list"),
     "index": (LONG.set_index(["id", "time"]), "X is a data frame: pass a list"),
     "arrow": (pa.table({"id": [1, 1, 2], "x": [0.5, 1.5, 2.5]}), "pass manifoldseq.storage.from_frame(X, id='id')"),
-    "groups": (LONG.groupby("id"), "X holds groups of a data frame: pass a list"),
+    "groups": (LONG.groupby("id"), "X contains groups of a data frame: pass a list"),
     "read": (from_frame(LONG), "X is of type SequenceData: pass its sequences, X.sequences"),
     "frames with the id": ([LONG[:2], LONG[2:]], "sequence 0, column 'id' has dtype object"),
 }
@@ -120,7 +120,7 @@ def test_short_sequences_name_the_setting():
 
 
 def test_the_name_of_the_input_is_used():
-    with pytest.raises(ValueError, match="Y holds no sequences"):
+    with pytest.raises(ValueError, match="Y contains no sequences"):
         check_sequences([], name="Y")
 
 

@@ -238,7 +238,7 @@ def test_what_cannot_be_judged_says_why() -> None:
     found = evaluate(KNeighborsClassifier(3).fit(X, y), X, input="samples")
     assert found.rows[0]["why"] == "accuracy needs labels of two classes or more"
     found = evaluate(KNeighborsClassifier(3).fit(X, y), X, np.arange(90), input="samples")
-    assert found.rows[0]["why"] == "class 0 has a single member: none can be left out"
+    assert found.rows[0]["why"] == "class 0 has a single member, which cannot be left out"
     assert "object has none of labels_, predict, transform" in evaluate(object(), X, input="samples").verdict
 
 

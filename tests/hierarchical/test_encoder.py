@@ -311,7 +311,7 @@ def test_frames_of_any_usual_size(walk, scale):
 def test_a_rejected_refit_leaves_the_encoder_as_it_was(walk):
     encoder = HierarchicalSequenceEncoder(20, n_components=8).fit(walk)
     before = encoder.query(walk[::50])
-    with pytest.raises(ValueError, match="256 centroids"):
+    with pytest.raises(ValueError, match="at least 256 segments"):
         encoder.set_params(n_components=None, n_groups=4, segment_length=40).fit(walk)
     np.testing.assert_array_equal(encoder.query(walk[::50]), before)
 
@@ -400,7 +400,7 @@ def test_frames_that_do_not_fit_raise_an_error(walk):
     with pytest.raises(ValueError, match="features"):
         encoder.predict(walk[:, :5])
     for use in (HierarchicalSequenceEncoder(20).fit, encoder.partial_fit, encoder.predict, encoder.match):
-        with pytest.raises(ValueError, match=r"^X has shape \(24,\), and rows are frames"):
+        with pytest.raises(ValueError, match=r"^X has shape \(24,\), but rows must be frames"):
             use(walk[0])
     with pytest.raises(ValueError, match="n_best=0"):
         encoder.query(walk[:2], n_best=0)

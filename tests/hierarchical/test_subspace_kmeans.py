@@ -262,7 +262,7 @@ def test_numbers_of_clusters_and_coordinates_are_found():
     model = SubspaceKMeans("auto", n_components="auto", n_init=2, random_state=0).fit(X)
     assert model.n_clusters_ == 5 and model.components_.shape == (2, 12)
     assert adjusted_rand_score(codes, model.labels_) > 0.98
-    with pytest.warns(UserWarning, match="finds one cluster"):
+    with pytest.warns(UserWarning, match="chose one cluster"):
         alone = SubspaceKMeans("auto", random_state=0).fit(rng.standard_normal((300, 3)))
     assert alone.n_clusters_ == 1 and not alone.labels_.any() and np.isfinite(alone.score(X[:, :3]))
 
@@ -282,7 +282,7 @@ def test_mini_batches(objective, tmp_path):
     if objective == "printed":
         assert model.moments_.n == 2000
         np.testing.assert_allclose(model.moments_.mean, X.mean(axis=0), atol=1e-12)
-    with pytest.raises(ValueError, match="is not the one that was fitted"):
+    with pytest.raises(ValueError, match="differs from the fitted objective"):
         model.set_params(objective="printed" if objective == "mixture" else "mixture").partial_fit(X[:10])
 
 
@@ -309,7 +309,7 @@ BAD = {
         lambda: SubspaceKMeans(2).fit(np.where(HOLED == X, X, np.inf)),
         "frame 7 has infinity in feature 3",
     ),
-    "constant frames": (lambda: Printed(2).fit(np.full((20, 4), 0.1)), "all frames of X are equal to rounding"),
+    "constant frames": (lambda: Printed(2).fit(np.full((20, 4), 0.1)), "all frames of X are equal up to rounding"),
     "fewer frames than clusters": (lambda: Printed(21).fit(X), "n_samples=20 frames for n_clusters=21"),
     "another dimension": (lambda: Printed(2).fit(X).predict(X[:, :3]), "3 features"),
     "no cluster": (lambda: Printed(0).fit(X), "n_clusters=0 is not valid"),
@@ -364,5 +364,5 @@ def test_more_components_than_means_span_are_told():
 def test_the_printed_objective_says_that_it_has_no_probabilities():
     model = SubspaceKMeans(2, objective="printed")
     assert not hasattr(model, "predict_proba")
-    with pytest.raises(AttributeError, match="objective='printed' assigns frames to one cluster each"):
+    with pytest.raises(AttributeError, match="objective='printed' assigns each frame to one cluster"):
         model.predict_proba(np.eye(4))

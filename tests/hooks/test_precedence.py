@@ -116,7 +116,7 @@ def test_two_third_parties_with_one_name_are_an_error_only_when_it_is_asked_for(
     assert found(kind, "same") == "mine"  # the only one of that name
     ms.register(module("yours", RECORDS[kind]("same", "yours")))
     assert (found(kind, "mine:same"), found(kind, "yours:same")) == ("mine", "yours")
-    with pytest.raises(hooks.AmbiguousName, match=r"ask for 'mine:same' or 'yours:same'"):
+    with pytest.raises(hooks.AmbiguousName, match=r"use 'mine:same' or 'yours:same'"):
         found(kind, "same")
     ms.register(RECORDS[kind]("same", "session"))
     assert found(kind, "same") == "session"

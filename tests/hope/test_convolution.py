@@ -257,7 +257,7 @@ def test_units_of_the_sizes_one_and_of_fitted_models():
     again = ConvolutionalFeatures(features.model_, prefit=True, patch_size=2, pooling=1, random_state=0).fit(IMAGES)
     assert again.model_ is features.model_
     np.testing.assert_array_equal(again.transform(IMAGES), features.transform(IMAGES))
-    with pytest.raises(ValueError, match="fitted to rows of 4 columns, patches have 9 pixels"):
+    with pytest.raises(ValueError, match="fitted to rows of 4 columns, but patches have 9 pixels"):
         again.set_params(patch_size=3).fit(IMAGES)
 
 
@@ -320,7 +320,7 @@ def test_bad_images_raise_an_error():
             call(bad)
     with pytest.raises(ValueError, match=r"X has shape \(24, 8, 8, 1, 1\): pass images, \(N, H, W\), "):
         features.fit(IMAGES[..., None, None])
-    with pytest.raises(ValueError, match=r"X has images of shapes \(7, 8\), \(8, 8\): bring all to one"):
+    with pytest.raises(ValueError, match=r"X has images of shapes \(7, 8\), \(8, 8\): resize all images to one shape"):
         features.fit([IMAGES[0], IMAGES[1, 1:]])
     features.fit(IMAGES)
     with pytest.raises(ValueError, match="images of shape \\(4, 16\\): pass images of shape \\(8, 8\\)"):

@@ -59,9 +59,9 @@ def test_layer_without_normalization_is_a_relu_layer():
     for made in (layer, layer.merged()):
         np.testing.assert_allclose(np.maximum(made(rows), 0), model.transform(X.astype(np.float32)), atol=1e-5)
     assert layer.n_inputs == 8 and layer.merged().weight.shape == (6, 8)
-    with pytest.raises(ValueError, match=r"to_relu_layer cannot bring z to unit length .*normalize_z=False"):
+    with pytest.raises(ValueError, match=r"to_relu_layer cannot scale z to unit length .*normalize_z=False"):
         HOPE(6, n_latent=4, random_state=0).fit(X).to_relu_layer()
-    with pytest.raises(ValueError, match="to_rbf_layer is for components that are Gaussians"):
+    with pytest.raises(ValueError, match="to_rbf_layer requires components that are Gaussians"):
         model.to_rbf_layer()
 
 
@@ -228,7 +228,7 @@ def test_score_says_where_it_is_no_density(family):
     unit_z = family == "gmm"
     model = HOPE(4, n_latent=3, family=family, normalize_z=unit_z, kappa=9.0, random_state=0).fit(X)
     for criterion in (model.score, model.bic, model.aic):
-        with pytest.warns(UserWarning, match=f"score is no density .* over the z of normalize_z={unit_z}"):
+        with pytest.warns(UserWarning, match=f"score is not a density .* over the z of normalize_z={unit_z}"):
             assert np.isfinite(criterion(X))
 
 

@@ -64,7 +64,7 @@ def test_filters_of_the_first_layer_are_merged(ax):
 
 def test_rows_that_are_no_images_raise_an_error():
     model = PCAMovMF(3, n_latent=2, random_state=0).fit(X[:, :10])
-    with pytest.raises(ValueError, match="rows of 10 columns: no square images"):
+    with pytest.raises(ValueError, match="rows of 10 columns, which are not square images"):
         plot_filters(model)
     with pytest.raises(ValueError, match="ndarray has no filters to draw: pass a fitted estimator"):
         plot_filters(X)

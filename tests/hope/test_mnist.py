@@ -63,9 +63,9 @@ def test_truncated_and_exchanged_files_raise_an_error(folder: Path) -> None:
     fewer = gzip.compress(idx(IMAGES[:3]))
     for content, words in (
         (whole[:-20], "truncated"),
-        (b"not gzip", "no gzip file"),
-        (whole[:40] + bytes(20) + whole[60:], "truncated or no gzip"),
-        (short, "holds 3919 bytes"),
+        (b"not gzip", "not a gzip file"),
+        (whole[:40] + bytes(20) + whole[60:], "truncated or not a gzip"),
+        (short, "contains 3919 bytes"),
         (labels, "exchanged"),
         (fewer, "3 images, t10k-labels-idx1-ubyte.gz 5 labels"),
         (b"", "idx file|truncated"),
@@ -107,8 +107,8 @@ def test_the_files_of_the_database_say_what_became_of_them(database: Path) -> No
     whole = (database / images).read_bytes()
     for content, words in (
         (whole[: len(whole) // 2], "truncated"),
-        ((database / labels).read_bytes(), f"holds the bytes of {labels}"),
-        ((database / "t10k-images-idx3-ubyte.gz").read_bytes(), "holds the bytes of t10k-images"),
+        ((database / labels).read_bytes(), f"contains the data of {labels}"),
+        ((database / "t10k-images-idx3-ubyte.gz").read_bytes(), "contains the data of t10k-images"),
         (gzip.compress(idx(IMAGES // 2)), "SHA-256 differs"),
     ):
         (database / images).write_bytes(content)

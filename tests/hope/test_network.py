@@ -320,7 +320,7 @@ def test_bad_data_raise_an_error() -> None:
     holes[3, 5] = np.nan
     wrong = [
         (X, None, "requires y"),
-        (X, np.where(np.arange(600) < 5, y, np.nan), "row 5 of y has no label, nan: leave rows without labels out"),
+        (X, np.where(np.arange(600) < 5, y, np.nan), "row 5 of y has no label, nan: remove rows without labels"),
         (X, [None if k == 8 else str(k) for k in y], f"row {np.flatnonzero(y == 8)[0]} of y has no label, None"),
         (X, [np.nan if k == 8 else str(k) for k in y], f"row {np.flatnonzero(y == 8)[0]} of y has no label, nan"),
         (X, [int(k) if k else "zero" for k in y], "y mixes numbers and strings"),

@@ -194,5 +194,5 @@ def test_labels_of_one_class_raise_an_error() -> None:
 
 def test_missing_labels_raise_an_error() -> None:
     labels = [None if place == 3 else str(k) for place, k in enumerate(y)]
-    with pytest.raises(ValueError, match="row 3 of y has no label, None: leave rows without labels out"):
+    with pytest.raises(ValueError, match="row 3 of y has no label, None: remove rows without labels"):
         HOPEStack([(10, 20)]).fit(X, labels)

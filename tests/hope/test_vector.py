@@ -100,7 +100,7 @@ POSITIVE = np.abs(np.random.default_rng(0).standard_normal((300, 40))) + 3
 
 def test_a_concentration_that_makes_components_alike_is_told():
     """Rows that all point the same way: features tell nothing, of the mixture itself and of `VectorFeatures`."""
-    words = "kappa=40 is too low for these rows: all components point the same way"
+    words = "kappa=40 is too low for these rows: all components have the same direction"
     with pytest.warns(UserWarning, match=words):
         VectorFeatures(center=False, model=PCAMovMF(20, n_latent=5, kappa=40.0), random_state=0).fit(POSITIVE)
     for model in (VonMisesFisherMixture(4, kappa=40.0), HOPE(4, n_latent=5, kappa=40.0)):
@@ -129,5 +129,5 @@ def test_sparse_rows_raise_an_error():
     rows = np.random.default_rng(0).random((60, 10))
     features = VectorFeatures(5, random_state=0).fit(rows)
     for call in (features.fit, features.transform):
-        with pytest.raises(TypeError, match=r"X is sparse, and centred rows are not: pass X.toarray\(\)"):
+        with pytest.raises(TypeError, match=r"X is sparse, but centred rows are dense: pass X.toarray\(\)"):
             call(csr_array(rows))

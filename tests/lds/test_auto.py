@@ -114,12 +114,12 @@ def test_wrong_settings_raise_an_error() -> None:
         LDSKMeans("auto").partial_fit(X)
     for n in (1, 2, 3):
         few = (
-            f"clusters of halves of the data, and X has {n} sequence{'s' * (n > 1)}: pass 4 or more, or give n_clusters"
+            f"clusters of halves of the data, and X has {n} sequence{'s' * (n > 1)}: pass 4 or more, or set n_clusters"
         )
         for model in (LDSKMeans("auto"), LDSKMeans("auto", n_states=2)):
             with pytest.raises(ValueError, match=few):
                 model.fit(X[:n])
-    with pytest.raises(ValueError, match="and X has 3 systems: pass 4 or more, or give n_clusters"):
+    with pytest.raises(ValueError, match="and X has 3 systems: pass 4 or more, or set n_clusters"):
         LDSKMeans("auto").fit(LDSIdentifier(2).fit_transform(X[:3]))
     for wrong in ([], "abc", [X[0], 3.0]):
         with pytest.raises(ValueError) as automatic:
@@ -165,7 +165,7 @@ def test_one_candidate_is_no_choice(tmp_path: Path, capsys: pytest.CaptureFixtur
     assert (
         main(["fit", "lds-kmeans", str(tmp_path / "x.npy"), "--no-quality", *small, "-o", str(tmp_path / "run")]) == 0
     )
-    assert "n_clusters 2 alone, as 8 sequences are too few for a choice: pass n_clusters" in capsys.readouterr().err
+    assert "n_clusters 2 only, because 8 sequences are too few for a choice: pass n_clusters" in capsys.readouterr().err
 
 
 def test_agreement_of_parts_chooses_again(fitted: LDSKMeans, monkeypatch: pytest.MonkeyPatch) -> None:

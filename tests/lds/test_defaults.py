@@ -62,7 +62,7 @@ def used(estimator, X):
 @pytest.mark.parametrize("channels", [1, 2, 3, 4])
 @pytest.mark.parametrize("name", ESTIMATORS)
 @pytest.mark.parametrize("lengths", [(40, 25, 30), (9, 12), (4,), (3,), (2,)], ids=str)
-@pytest.mark.filterwarnings("ignore:n_states=.auto. takes the defaults of LDSIdentifier")
+@pytest.mark.filterwarnings("ignore:n_states=.auto. uses the defaults of LDSIdentifier")
 @pytest.mark.filterwarnings("ignore:.*different centres", "ignore:.*different systems? for n_(clusters|atoms)")
 def test_default_estimators_fit_few_channels(name, channels, lengths):
     used(ESTIMATORS[name].__class__(**ESTIMATORS[name].get_params()), waves(channels, lengths))
@@ -95,7 +95,9 @@ def test_one_channel_tells_frequencies_apart():
 
 def test_a_short_sequence_that_costs_states_is_named():
     X = [*waves(4), waves(4, (3,))[0]]
-    with pytest.warns(UserWarning, match="sequence 16 has 3 time steps, and all systems have n_states=2 instead of 4"):
+    with pytest.warns(
+        UserWarning, match="sequence 16 has 3 time steps, so that all systems have n_states=2 instead of 4"
+    ):
         assert LDSIdentifier().fit(X).n_states_ == 2
     with pytest.raises(ValueError, match="sequence 16 has 3 time steps but n_states=4 needs at least 5"):
         LDSIdentifier(4).fit(X)

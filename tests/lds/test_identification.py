@@ -171,7 +171,7 @@ BAD = {
     "center": ({"center": "no"}, [np.ones((9, 6))], "center='no' is not valid: pass True, False or 'auto'"),
     "bound in words": ({"bound": "a"}, [np.ones((9, 6))], "bound='a' is not valid"),
     "NaN": ({}, [np.full((9, 6), np.nan)], "sequence 0 has NaN at t=0, channel 0"),
-    "empty": ({}, [], "X holds no sequences"),
+    "empty": ({}, [], "X contains no sequences"),
     "objects": ({}, [np.full((9, 6), None)], "sequence 0 has dtype object"),
 }
 

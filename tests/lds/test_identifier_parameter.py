@@ -100,7 +100,7 @@ def test_the_number_of_states_has_one_place(cls):
     assert same(short, fitted(cls(**MADE[cls], n_states=2, identifier=LDSIdentifier("auto"))))
     with pytest.raises(ValueError) as caught:
         fitted(cls(**MADE[cls], n_states=2, identifier=LDSIdentifier(3)))
-    assert str(caught.value) == "n_states=2, and the identifier has n_states=3: set one of them"
+    assert str(caught.value) == "n_states=2, but the identifier has n_states=3: set only one of them"
     with pytest.raises(ValueError, match=r"identifier=3 is not valid: pass LDSIdentifier\(…\), or None"):
         fitted(cls(**MADE[cls], identifier=3))
 
@@ -171,7 +171,7 @@ def test_models_take_an_identifier(name):
     of_systems = build(LDSIdentifier(2, **SETTINGS, bound=0.9).fit_transform(X), bound=0.9)
     x = problem.manifold.random_point(np.random.default_rng(0))
     assert problem.objective.value(x) == of_systems.objective.value(x)
-    with pytest.raises(ValueError, match="n_states=3, and the identifier has n_states=2: set one of them"):
+    with pytest.raises(ValueError, match="n_states=3, but the identifier has n_states=2: set only one of them"):
         build(X, n_states=3, identifier=LDSIdentifier(2))
 
 

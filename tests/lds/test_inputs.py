@@ -113,25 +113,25 @@ def test_pieces_of_a_recording_with_inputs(noise, most, delay, tmp_path):
     ms.storage.save_model(growing, tmp_path)
     again = ms.storage.load_model(tmp_path).partial_fit([x[1400:]], inputs=[u[1400:]])
     np.testing.assert_array_equal(again.systems_.B, growing.partial_fit([x[1400:]], inputs=[u[1400:]]).systems_.B)
-    with pytest.raises(ValueError, match="the pieces before had 2 inputs, and this one 0: pass the same inputs"):
+    with pytest.raises(ValueError, match="the earlier pieces had 2 inputs, but this piece has 0: pass the same inputs"):
         growing.partial_fit([x])
-    with pytest.raises(ValueError, match="the pieces before had 2 inputs, and this one 1"):
+    with pytest.raises(ValueError, match="the earlier pieces had 2 inputs, but this piece has 1"):
         growing.partial_fit([x], inputs=[u[:, :1]])
-    with pytest.raises(ValueError, match="sequence 0 has 1500 time steps and inputs for 9"):
+    with pytest.raises(ValueError, match="sequence 0 has 1500 time steps, but inputs for 9"):
         growing.partial_fit([x], inputs=[u[:9]])
     x[3, 1] = np.nan
-    with pytest.raises(ValueError, match="the piece has missing values: with inputs, partial_fit needs them filled"):
+    with pytest.raises(ValueError, match="the piece has missing values: fill them, because partial_fit with inputs"):
         growing.set_params(missing="smooth").partial_fit([x], inputs=[u])
 
 
 def test_what_raises_an_error():
     X, U = zip(*(driven(60, seed) for seed in range(2)), strict=True)
     em = LDSIdentifier(4, method="em", stabilizer="CG")
-    with pytest.raises(ValueError, match="method='pca' takes no inputs: use method='n4sid' or 'em'"):
+    with pytest.raises(ValueError, match="method='pca' does not support inputs: use method='n4sid' or 'em'"):
         LDSIdentifier(4).fit(X, inputs=U)
-    with pytest.raises(ValueError, match="sequence 1 has 60 time steps and inputs for 59: pass inputs for each step"):
+    with pytest.raises(ValueError, match="sequence 1 has 60 time steps, but inputs for 59: pass inputs for each step"):
         em.fit(X, inputs=[U[0], U[1][1:]])
-    with pytest.raises(ValueError, match="inputs for 1 sequences, and 2 sequences"):
+    with pytest.raises(ValueError, match="inputs for 1 sequences, but 2 sequences"):
         em.fit(X, inputs=U[:1])
     with pytest.raises(ValueError, match="inputs: sequence 0 has NaN at t=3, channel 1"):
         em.fit(X, inputs=[np.where(np.arange(120).reshape(60, 2) == 7, np.nan, U[0]), U[1]])
@@ -146,9 +146,9 @@ def test_what_raises_an_error():
         em.transform(X, inputs=[u[:, :1] for u in U])
     with pytest.raises(ValueError, match="systems have 0 inputs: pass systems with 2"):
         em.log_likelihood(X, LDSIdentifier(4).fit_transform(X), inputs=U)
-    with pytest.raises(ValueError, match="B and D belong together"):
+    with pytest.raises(ValueError, match="only one of B and D is given"):
         Systems([[[0.5]]], [[[1.0]]], B=[[[1.0]]])
-    with pytest.raises(ValueError, match="system 0 has a P1 that is no covariance"):
+    with pytest.raises(ValueError, match="system 0 has a P1 that is not a covariance"):
         Systems([[[0.5]]], [[[1.0]]], P1=[[[-1.0]]])
     X[1][5, 2] = np.nan
     with pytest.raises(ValueError, match="sequence 1 has missing values: with inputs, only method='em' accepts"):

@@ -13,7 +13,7 @@ X4 = np.random.default_rng(0).standard_normal((4, 20, 6))
 BAD = {
     "NaN": ({}, np.where(np.arange(6) == 2, np.nan, X4), "sequence 0 has NaN at t=0, channel 2"),
     "infinite": ({}, np.full((4, 20, 6), np.inf), "sequence 0 has infinity at t=0"),
-    "empty": ({}, [], "X holds no sequences"),
+    "empty": ({}, [], "X contains no sequences"),
     "short": ({"n_states": 5}, [*X4, X4[0][:4]], "sequence 4 has 4 time steps but n_states=5 needs at least 6"),
     "channels": ({}, [*X4, X4[0][:, :5]], "sequence 4 has 5 channels but sequence 0 has 6"),
     "objects": ({}, X4.astype(object), "X is an object array"),
@@ -34,7 +34,11 @@ BAD = {
     "relocation": ({"relocate": 1}, X4, "relocate=1 is not valid: pass True or False"),
     "init": ({"init": "random"}, X4, "init='random' is not known: choose 'k-means++', 'medoid'"),
     "short labels": ({"init": [0, 1]}, X4, "init must be"),
-    "missing label": ({"init": [0, 0, 2, 2]}, X4, "init must assign a sequence to each of the clusters 0 to 2"),
+    "missing label": (
+        {"init": [0, 0, 2, 2]},
+        X4,
+        "init must assign at least one sequence to each of the",
+    ),
     "start systems": ({"init": generated(N=3)}, X4, "init has C of shape (3, 8, 3)"),
     "solver": ({"solver": "lbgfs"}, X4, "lbfgs"),
     "seed": ({"random_state": -1}, X4, "random_state=-1 is not a seed"),
@@ -42,7 +46,7 @@ BAD = {
     "states twice": (
         {"identifier": LDSIdentifier(2)},
         X4,
-        "n_states=3, and the identifier has n_states=2: set one of them",
+        "n_states=3, but the identifier has n_states=2: set only one of them",
     ),
     "center": ({"identifier": LDSIdentifier(center="no")}, X4, "center='no' is not valid: pass True, False or 'auto'"),
     "scale": ({"identifier": LDSIdentifier(scale="yes")}, X4, "scale='yes' is not valid: pass True or False"),
@@ -54,7 +58,7 @@ BAD = {
     "kernel of histograms": ({"kernel": "chi2"}, X4, "the kernel 'chi2' is of the domain 'histograms'"),
     "list of stabilizers": ({"identifier": LDSIdentifier(stabilizer=["SN"])}, X4, "stabilizer=['SN'] is not known"),
     "plain function": ({"kernel": np.dot}, X4, "is a function: wrap it with @ms.kernel(domain='lds')"),
-    "kernel class": ({"kernel": ProjectionKernel}, X4, "kernel=ProjectionKernel is a class: pass an instance of it"),
+    "kernel class": ({"kernel": ProjectionKernel}, X4, "kernel=ProjectionKernel is a class: pass an instance"),
     "half a kernel": (
         {"kernel": SimpleNamespace(pack=1, cross=1)},
         X4,

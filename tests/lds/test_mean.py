@@ -50,7 +50,7 @@ def test_canonical_form_is_p_equivalent():
 
 def test_canonical_form_clips_at_the_bound():
     steep = Systems([[[0.5, 3.0], [0.0, 0.5]]], [np.eye(2)])  # spectral radius 0.5, norm 3.08
-    with pytest.warns(UserWarning, match=r"up to 3\.081, .* has none above bound=0\.9"):
+    with pytest.warns(UserWarning, match=r"up to 3\.081, .* exceed bound=0\.9"):
         lam, V, _ = canonical_form(steep, bound=0.9)
     assert lam.max() == 0.9
     assert lam.min() == pytest.approx(0.25 / np.linalg.norm([[0.5, 3.0], [0.0, 0.5]], 2))
@@ -194,7 +194,7 @@ def test_a_kernel_object_needs_no_more_than_the_protocol():
     with pytest.raises(ValueError, match=r"has no constant_diagonal: see ms\.kernels\.Kernel"):
         build(data, kernel=lacking())
     lacking.constant_diagonal = False
-    with pytest.raises(ValueError, match="has no self_term, which constant_diagonal=False asks for"):
+    with pytest.raises(ValueError, match="has no self_term, which constant_diagonal=False requires"):
         build(data, kernel=lacking())
 
 

@@ -64,7 +64,7 @@ def test_neighbours_raise_an_error_where_there_are_none():
     assert neighbors.kneighbors(generated(N=1))[1].shape == (1, 5)
     with pytest.raises(ValueError, match="n_neighbors=0 is not valid"):
         LDSNeighbors(0).fit(generated())
-    with pytest.raises(ValueError, match="X holds no systems"):
+    with pytest.raises(ValueError, match="X contains no systems"):
         LDSNeighbors().fit(generated()[:0])
     with pytest.raises(ValueError, match="X has systems with 6 outputs"):
         neighbors.kneighbors(generated(m=6))
@@ -98,7 +98,7 @@ def test_neighbours_are_scored_by_accuracy_in_stratified_folds():
     assert search.best_score_ > 0.8
     with pytest.raises(NotFittedError):
         LDSNeighbors().score(X, y)
-    with pytest.raises(ValueError, match="score compares predicted classes with y: pass them"):
+    with pytest.raises(ValueError, match="score compares predicted classes with y: pass y"):
         model.score(X)
 
 
@@ -108,7 +108,7 @@ def test_without_classes_the_reason_is_the_error():
     assert is_classifier(model) and not hasattr(model, "predict") and not hasattr(model, "predict_proba")
     for ask in (lambda: model.predict(X), lambda: model.predict_proba(X), lambda: model.score(X, np.arange(8))):
         with pytest.raises(
-            AttributeError, match=r"^this LDSNeighbors was fitted without y: pass classes as fit\(X, y\)"
+            AttributeError, match=r"^this LDSNeighbors was fitted without y: call fit\(X, y\) with the classes y"
         ):
             ask()
     with pytest.raises(AttributeError, match=r"^this LDSNeighbors is not fitted yet"):

@@ -151,7 +151,7 @@ def test_degenerate_sequences_have_systems(method, kind):
 
 def test_short_sequences():
     X = [noisy(8, 0)]
-    with pytest.raises(ValueError, match=r"sequence 0 has 8 time steps, and method='n4sid' needs 1\d for 4 states"):
+    with pytest.raises(ValueError, match=r"sequence 0 has 8 time steps, but method='n4sid' needs 1\d for 4 states"):
         LDSIdentifier(4, method="n4sid").fit_transform(X)
     assert np.isfinite(LDSIdentifier(4, method="em", stabilizer="CG").fit_transform(X).A).all()
 
@@ -305,16 +305,18 @@ def test_pieces_of_a_recording_say_what_the_whole_says(delay, center):
 
 def test_what_partial_fit_rejects(tmp_path):
     x = noisy(200, 0)
-    with pytest.raises(ValueError, match="partial_fit learns by method='n4sid', and method='pca'"):
+    with pytest.raises(ValueError, match="partial_fit supports method='n4sid' only, but method='pca'"):
         LDSIdentifier(2).partial_fit([x])
     identifier = LDSIdentifier(4, method="n4sid", stabilizer="CG")
-    with pytest.raises(ValueError, match=r"the first piece has 20 time steps, and partial_fit needs \d+: pass more"):
+    with pytest.raises(
+        ValueError, match=r"the first piece has 20 time steps, but partial_fit needs \d+: pass a longer"
+    ):
         identifier.partial_fit([x[:20]])
-    with pytest.raises(ValueError, match="X holds 2 sequences: pass one piece of one recording"):
+    with pytest.raises(ValueError, match="X contains 2 sequences: pass one piece of one recording"):
         identifier.partial_fit([x, x])
     identifier.partial_fit([x])
     before = identifier.systems_
-    with pytest.raises(ValueError, match="X has 3 channels but the pieces before had 6"):
+    with pytest.raises(ValueError, match="X has 3 channels but the earlier pieces had 6"):
         identifier.partial_fit([x[:, :3]])
     with pytest.raises(ValueError, match=r"NaN at t=0, channel 0: .* or let LDSIdentifier\(missing='smooth'\) fill it"):
         identifier.partial_fit([np.full((3, 6), np.nan)])

@@ -70,7 +70,7 @@ def test_concatenate():
     joined = Systems.concatenate([a, b])
     np.testing.assert_array_equal(joined[4:].A, b.A)
     np.testing.assert_array_equal(joined[:4].x1, a.x1)
-    with pytest.raises(ValueError, match="some records have x1 and some have not"):
+    with pytest.raises(ValueError, match="some records have x1 and others do not"):
         Systems.concatenate([a, make()])
     with pytest.raises(ValueError, match="records differ in the shape of C"):
         Systems.concatenate([a, make(m=6, x1=True)])
@@ -117,7 +117,7 @@ def unstable(rho):
 
 I3 = np.broadcast_to(np.eye(4, 2), (3, 4, 2))
 BAD = {
-    "unstable": ((unstable(1.0), I3), "system 1 is unstable: A has spectral radius 1, and it must be below 1"),
+    "unstable": ((unstable(1.0), I3), "system 1 is unstable: A has spectral radius 1, which must be below 1"),
     "not orthonormal": ((unstable(0.0), I3 * np.array([1, 1, 1.1])[:, None, None]), "system 2 has a C whose columns"),
     "unit columns that are not orthogonal": (
         (unstable(0.0), np.stack([I3[0], [[1, 0.6], [0, 0.8], [0, 0], [0, 0]], I3[0]])),

@@ -60,7 +60,7 @@ def test_a_table_names_one_video_per_line(tmp_path, videos):
     assert read_textures(tmp_path, "dyntex").names == ("2",)
     for text, sentence in (
         (b"2,sea\n1,sea\n", "line 2: '1' is both"),
-        (b"2,sea\n2,fire\n", "line 2: '2' has a line already"),
+        (b"2,sea\n2,fire\n", "line 2: '2' has two lines"),
         (b"2,s\xe9a\n", "the text is not UTF-8"),
     ):
         table.write_bytes(text)
@@ -110,7 +110,9 @@ def test_eight_and_sixteen_bits_are_0_to_1_in_every_format(tmp_path, videos, kin
 def test_whole_numbers_without_a_known_white_raise_an_error(tmp_path, dtype):
     (tmp_path / "sea").mkdir()
     np.save(tmp_path / "sea" / "1.npy", np.ones((4, 8, 8), dtype))
-    with pytest.raises(ValueError, match=f"holds {np.dtype(dtype)}, whose white is unknown: save uint8, uint16, or"):
+    with pytest.raises(
+        ValueError, match=f"contains {np.dtype(dtype)}, for which the value of white is unknown: save uint8, uint16, or"
+    ):
         read_textures(tmp_path)[0]
 
 
@@ -119,7 +121,7 @@ def test_bad_folders_raise_an_error(tmp_path, videos):
         read_textures(tmp_path / "absent")
     with pytest.raises(FileNotFoundError, match="has no videos"):
         read_textures(tmp_path)
-    with pytest.raises(FileNotFoundError, match=r"labels\.csv is not there"):
+    with pytest.raises(FileNotFoundError, match=r"labels\.csv does not exist"):
         read_textures(tmp_path, "dyntex")
     with pytest.raises(ValueError, match="layout='ucf'"):
         read_textures(tmp_path, "ucf")

@@ -151,5 +151,5 @@ def test_initializers_and_updates_are_checked_with_their_model(monkeypatch: pyte
 
 
 def test_exact_must_name_an_initializer() -> None:
-    with pytest.raises(ValueError, match="exact names 'svd', which is none of its initializers"):
+    with pytest.raises(ValueError, match="exact names 'svd', which is not one of its initializers"):
         ms.testing.check_model(dataclasses.replace(ENCODER, exact=("svd",)))

@@ -249,7 +249,7 @@ WRONG_PARTS: dict[str, tuple[dict[str, Any], str]] = {
         {"updates": {"em": lambda model, x, sums: (x[0], x[1].T)}},
         r"the update 'em' of 'hope.vmf' returned an array of shape \(8, 4\) in place of \(4, 8\)",
     ),
-    "no updates": ({"updates": {}}, "the solver '(online-)?em' needs an update, and the model has none"),
+    "no updates": ({"updates": {}}, "the solver '(online-)?em' needs an update, but the model has none"),
     "statistics of no rows": ({"statistics": lambda *of: {"n": 1.0}}, "statistics returned dict: return a dataclass"),
     "prepare without parameters": (
         {"prepare": lambda data: data},
@@ -465,7 +465,7 @@ def test_a_new_mixture_has_all_that_estimators_have(tmp_path: Any, monkeypatch: 
     ("fields", "message"),
     [
         ({"prepare": "a:b"}, "give manifold, value or value_and_gradient"),
-        ({"build": "a:b", "value": "a:b"}, "build makes the whole problem, so leave out value"),
+        ({"build": "a:b", "value": "a:b"}, "build creates the whole problem: leave out value"),
         ({}, "give prepare, manifold, value or value_and_gradient"),
     ],
 )
@@ -476,7 +476,7 @@ def test_a_record_that_lacks_parts_is_an_error(fields: dict[str, Any], message: 
 
 def test_a_base_that_leads_back_is_an_error() -> None:
     ms.register(ms.hooks.ModelSpec("hope.vmf", base="hope.vmf", solver="lbfgs"))
-    with pytest.raises(ValueError, match="its base leads back to it"):
+    with pytest.raises(ValueError, match="its base refers back to the model"):
         ms.get_model("hope.vmf")
 
 

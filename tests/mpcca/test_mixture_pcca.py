@@ -202,7 +202,7 @@ def test_online_steps_approach_the_fit():
 def test_settings_hold_from_batch_to_batch():
     views, _ = drawn(mixture(K=2), 60)
     model = MixturePCCA(2, 2, random_state=0, covariance_type="diag").partial_fit(views)
-    with pytest.raises(ValueError, match=r"the batches so far made Mixture\(K=2, .*keep its settings, or begin with"):
+    with pytest.raises(ValueError, match=r"the settings differ from those of Mixture\(K=2, .*restore them, or use"):
         clone(model).partial_fit(views).set_params(n_components=3).partial_fit(views)
     with pytest.raises(ValueError, match="update='old' is not known"):
         model.set_params(update="old").partial_fit(views)
@@ -331,13 +331,13 @@ def changed(view, place, value):
         (
             dict(covariance_type="full"),
             [X, np.tile(Y, (1, 3000))],
-            "covariance_type='full' takes 1.1 GiB for the covariances of 1 components of 12004 columns: "
-            "pass covariance_type='low-rank' or 'diag', which need none",
+            "covariance_type='full' needs 1.1 GiB for the covariances of 1 components of 12004 columns: "
+            "pass covariance_type='low-rank' or 'diag', which do not store them",
         ),
         (
             dict(n_components=10, n_latent=1),
             [X, np.tile(Y, (1, 1000))],
-            "covariance_type='shrunk' takes 1.2 GiB for the covariances of 10 components of 4004 columns: ",
+            "covariance_type='shrunk' needs 1.2 GiB for the covariances of 10 components of 4004 columns: ",
         ),
         (
             dict(n_components=1, n_latent=1),
@@ -418,7 +418,7 @@ def test_the_missing_partial_fit_says_who_has_it(covariance_type):
     assert not hasattr(model, "partial_fit")
     with pytest.raises(AttributeError) as caught:
         model.partial_fit(X, Y)
-    assert "partial_fit is of covariance_type='diag' and 'full'" in str(caught.value)
+    assert "partial_fit supports covariance_type='diag' and 'full'" in str(caught.value)
 
 
 def test_scores_of_pairs_say_what_they_compare(fitted):
@@ -426,7 +426,7 @@ def test_scores_of_pairs_say_what_they_compare(fitted):
     with pytest.raises(ValueError, match="view 0 has NaN at row 1, column 2: fill it by impute"):
         model.pair_scores(changed(A[:4], (1, 2), NAN), B)
     three = MixturePCCA(1, 1, covariance_type="diag", random_state=0).fit([A, B, B + A[:, :4]])
-    with pytest.raises(ValueError, match="pair_scores compares rows of two views and this mixture has 3: fit one to"):
+    with pytest.raises(ValueError, match="pair_scores compares rows of two views, but this mixture has 3: fit a"):
         three.pair_scores(A, B)
 
 

@@ -90,11 +90,11 @@ def test_tables_are_split_into_views():
     one, other = build(views), build([table[:50], table[50:]], views=[5, 4])
     point = one.initializers["factors"](one, np.random.default_rng(0))
     assert one.objective.value(point) == other.objective.value(point)
-    with pytest.raises(ValueError, match=r"views=\[5, 5\] is not valid: pass whole numbers of columns of sum 9"):
+    with pytest.raises(ValueError, match=r"views=\[5, 5\] is not valid: pass whole numbers of columns with the sum 9"):
         build([table], views=[5, 5])
     for tables, options, words in (
-        ([table], {}, r"one table was passed: share its 9 columns out, such as views=\[1, 8\]"),
-        ([table, table[:, 1:]], dict(views=[5, 4]), r"the tables have \[8, 9\] columns: pass at least one, all with"),
+        ([table], {}, r"one table was passed: split its 9 columns into views, such as views=\[1, 8\]"),
+        ([table, table[:, 1:]], dict(views=[5, 4]), r"the tables have \[8, 9\] columns: pass at least one table, and"),
         ([], dict(views=[5, 4]), r"the tables have \[\] columns: pass at least one"),
     ):
         with pytest.raises(ValueError, match=words):
@@ -148,7 +148,7 @@ def test_a_sum_of_columns_needs_a_full_noise_or_as_many_latent_dimensions():
         with pytest.raises(ValueError, match=r"is a linear function of column . of view 0, column . of view 0, and"):
             build(views, n_components=1, **options)
     assert ms.minimize(build(views, n_components=1, n_latent=1), seed=0, max_iter=5).nit == 5
-    with pytest.raises(ValueError, match="8 rows of 9 columns leave the likelihood of a full noise without a maximum"):
+    with pytest.raises(ValueError, match="8 rows of 9 columns leave the likelihood of full noise without a maximum"):
         build([X[:8], Y[:8]], covariance_type="full")
 
 

@@ -73,7 +73,7 @@ def test_missing_and_wrong_files_raise_an_error(tmp_path, monkeypatch):
     with pytest.raises(ValueError, match=r"mfeat-fac.csv has shape \(40, 217\): \(2000, 217\) is needed"):
         load(tmp_path)
     write(tmp_path, zer=np.zeros((2000, 48)))
-    with pytest.raises(ValueError, match=r"mfeat-zer\.csv has other classes than the files before it"):
+    with pytest.raises(ValueError, match=r"mfeat-zer\.csv has other classes than the previous files"):
         load(tmp_path)
     (tmp_path / "mfeat-fac.csv").write_text("a,b\n1,x\n")
     with pytest.raises(ValueError, match=r"mfeat-fac\.csv is not a table of numbers below one line of names"):

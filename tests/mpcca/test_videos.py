@@ -86,7 +86,7 @@ def test_arrays_of_ucf101(tmp_path):
     found = read_videos(ucf(tmp_path), ["hog", "mbh"], split=2)
     assert len(found.names) == 10 and found.views[1][0].shape == (5, 192)
     assert found.labels[found.test].tolist() == ["Archery"] * 2 + ["Biking"] * 2
-    with pytest.raises(ValueError, match="has hog, mbhx, mbhy but not hof: ask for what all files have"):
+    with pytest.raises(ValueError, match="has hog, mbhx, mbhy but not hof: pass descriptors that all files contain"):
         read_videos(tmp_path, split=2).views[1][0]
 
 
@@ -111,14 +111,17 @@ def test_front_end_and_fusion(tmp_path):
         (lambda f: (f / "run" / "clip (1)_1.avi.txt.gz").unlink(), "has no descriptors of run/clip \\(1\\)_1 "),
         (
             lambda f: [p.unlink() for p in f.glob("*split1.txt")],
-            "has no files of split 1: put the published ones there",
+            "has no files of split 1: put the published files there",
         ),
         (
             lambda f: (f / "run_test_split1.txt").write_text("clip.avi 7"),
             "line 1: 'clip.avi 7' is not 'name.avi 0', 1 or 2",
         ),
         (lambda f: [p.write_text("clip (1)_0.avi 1") for p in f.glob("*1.txt")], "split 1 in .* has no test videos"),
-        (lambda f: save(f / "run" / "clip (1)_0.avi.txt.gz", np.ones((2, 30))), "has 30 columns: 436 .* are known"),
+        (
+            lambda f: save(f / "run" / "clip (1)_0.avi.txt.gz", np.ones((2, 30))),
+            "has 30 columns, but 436 .* are required",
+        ),
         (lambda f: save(f / "run" / "clip (1)_0.avi.txt.gz", np.full((2, 436), np.nan)), "not finite in hog, row 0"),
         (lambda f: (f / "run" / "clip (1)_0.avi.txt.gz").write_bytes(b"x"), "is not a table of descriptors"),
         (lambda f: gzip.open(f / "run" / "clip (1)_0.avi.txt.gz", "w").write(b"1 2\n3\n"), "line 2 has 1 columns"),
@@ -139,7 +142,7 @@ def test_bad_folders_raise_an_error(tmp_path, spoil, sentence):
     ("arrays", "sentence"),
     [
         ({"hog": np.zeros(3)}, "array 'hog' has shape \\(3,\\)"),
-        ({"hog": np.zeros((3, 2)), "hof": np.zeros((4, 2))}, "has descriptors of different number"),
+        ({"hog": np.zeros((3, 2)), "hof": np.zeros((4, 2))}, "has different numbers of descriptors"),
         ({"other": np.zeros((3, 2))}, "has none of hog, hof, mbhx, mbhy"),
         ({"hog": np.array([{}])}, "array 'hog' holds Python objects"),
     ],

@@ -60,11 +60,11 @@ def test_slopes_are_those_of_least_squares() -> None:
 @pytest.mark.parametrize(
     ("signal", "settings", "words"),
     [
-        (np.zeros(399), {}, "399 samples, a frame 400"),
+        (np.zeros(399), {}, "399 samples, but a frame has 400"),
         (np.zeros((400, 2)), {}, "one channel"),
-        (np.full(400, np.nan), {}, "the signal has NaN"),
+        (np.full(400, np.nan), {}, "the signal contains NaN"),
         (np.zeros(400), {"n_filters": 0}, "n_filters=0"),
-        (np.zeros(400), {"n_filters": 200}, "has no frequency"),
+        (np.zeros(400), {"n_filters": 200}, "contains no frequency"),
     ],
 )
 def test_bad_input_raises_an_error(signal: np.ndarray, settings: dict[str, int], words: str) -> None:

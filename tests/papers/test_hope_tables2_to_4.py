@@ -338,10 +338,10 @@ def test_bad_settings_raise_an_error(settings: dict[str, Any], words: str, tmp_p
         ("figures4_5", {"models": []}, "models=[] is empty"),
         ("figures4_5", {"folder": 3}, "folder=3 is not valid"),
         ("figures4_5", {"figure": 3}, "figure=3 is not valid: name a file"),
-        ("figures4_5", {"figure": "x.xyz"}, "figure='x.xyz' ends in no format of figures: choose one of "),
-        ("figures4_5", {"figure": "figure"}, "figure='figure' ends in no format of figures"),
+        ("figures4_5", {"figure": "x.xyz"}, "figure='x.xyz' has no suffix of a known format: choose one of "),
+        ("figures4_5", {"figure": "figure"}, "figure='figure' has no suffix of a known format"),
         ("figures4_5", {"figure": "."}, "figure='.' is not valid"),
-        ("figures4_5", {"figure": "nowhere/x.png"}, "is in no folder that exists: make 'nowhere' first"),
+        ("figures4_5", {"figure": "nowhere/x.png"}, "is in a folder that does not exist: create 'nowhere' first"),
     ],
     fast=5,
 )

@@ -59,7 +59,7 @@ def test_splits_have_every_class_on_both_sides():
     labels = np.array([0] * 10 + [1] * 2)
     first, second = stratified(labels, 0.9, np.random.default_rng(0))
     assert labels[first].tolist() == [0] * 9 + [1] and labels[second].tolist() == [0, 1]
-    with pytest.raises(ValueError, match="class 1 has one object: at least two per class are needed"):
+    with pytest.raises(ValueError, match="class 1 has one object: pass at least two objects per class"):
         stratified(np.array([0, 0, 1]), 0.5, np.random.default_rng(0))
 
 

@@ -89,7 +89,7 @@ def test_decoder_is_a_loop_over_pairs_of_states(seed: int) -> None:
 def test_bad_scores_transcripts_and_states_raise_an_error() -> None:
     with pytest.raises(ValueError, match="shape"):
         random_decoder(np.random.default_rng(0), 2).decode(np.zeros((2, 6)))
-    with pytest.raises(ValueError, match="scores have NaN"):
+    with pytest.raises(ValueError, match="scores contain NaN"):
         random_decoder(np.random.default_rng(0), 2).decode(np.full((4, 6), np.nan))
     for transcript in ([0, 3], [-1], [0.5], ["a"], [[0]]):
         with pytest.raises(ValueError, match=r"transcripts\[1\]=.* is not valid: pass whole numbers from 0 to 2"):

@@ -70,7 +70,7 @@ GOOD = SAMPLES.astype("<i2").tobytes()
 @pytest.mark.parametrize(
     ("content", "words"),
     [
-        (b"", "neither as a NIST SPHERE file nor as a RIFF file"),
+        (b"", "neither a NIST SPHERE file nor a RIFF file"),
         (b"NIST_1A\n   abcd\n", "neither"),
         (b"hello world, this is text", "neither"),
         (sphere("01", GOOD)[:500], "truncated or damaged"),

@@ -286,7 +286,7 @@ def test_large_runs_stay_small() -> None:
     page = render_html([run, run])
     assert len(page.encode()) <= 2_000_000
     assert "Left out to keep this page small" in page
-    assert "The shade is the share of the cluster that has the label." in page  # drawn, not a table
+    assert "The shade is the fraction of the cluster that has the label." in page  # drawn, not a table
 
 
 JUDGED = json.dumps(
@@ -301,12 +301,12 @@ JUDGED = json.dumps(
         ("run.json", "[]", "is not a run directory"),
         ("metrics.json", "{", "cannot be shown"),
         ("metrics.json", '{"ari": "0.5"}', "cannot be shown: its metrics.json is not a mapping of names to numbers"),
-        ("evaluation.json", "[]", "cannot be shown: its evaluation.json is not one"),
-        ("evaluation.json", JUDGED.replace('"a"', "null", 1), "its evaluation.json is not one: .*winner=None"),
-        ("evaluation.json", JUDGED.replace('"so"', "null"), "its evaluation.json is not one: .*verdict=None"),
-        ("evaluation.json", JUDGED.replace("0.5", '"0.5"'), "its evaluation.json is not one: row 'a' .*ari='0.5'"),
-        ("evaluation.json", JUDGED.replace("0.5", "NaN"), "its evaluation.json is not one: row 'a' .*ari=nan"),
-        ("evaluation.json", JUDGED.replace("winner", "other"), "its evaluation.json is not one: .* has no winner"),
+        ("evaluation.json", "[]", "cannot be shown: its evaluation.json is not valid"),
+        ("evaluation.json", JUDGED.replace('"a"', "null", 1), "its evaluation.json is not valid: .*winner=None"),
+        ("evaluation.json", JUDGED.replace('"so"', "null"), "its evaluation.json is not valid: .*verdict=None"),
+        ("evaluation.json", JUDGED.replace("0.5", '"0.5"'), "its evaluation.json is not valid: row 'a' .*ari='0.5'"),
+        ("evaluation.json", JUDGED.replace("0.5", "NaN"), "its evaluation.json is not valid: row 'a' .*ari=nan"),
+        ("evaluation.json", JUDGED.replace("winner", "other"), "its evaluation.json is not valid: .* has no winner"),
         ("history.csv", "fun,nit\n1\n", "cannot be shown"),
         ("history.csv", "fun\nx\n", "cannot be shown"),
         ("figures/1-a.svg", "<html/>", "cannot be shown: the figure '1-a' has an element 'html'"),

@@ -630,7 +630,11 @@ def test_sentences_of_xarray(xr):
             "the DataArray has no dimension 'mouse' but, apart from 'time', 'id', ",
         ),
         (array("id", "time", "channel"), {"label": "kind"}, "the DataArray has no variable 'kind'"),
-        (array("id", "time", "channel"), {"columns": ["z"]}, "the DataArray has no channel 'z' but 0, 1: name it with"),
+        (
+            array("id", "time", "channel"),
+            {"columns": ["z"]},
+            "the DataArray has no channel 'z', its channels are 0, 1: select some",
+        ),
         (array("id", "time", "channel", id=["p", "p", "q"]), {}, "the DataArray: two sequences have the id 'p'"),
         (
             array("id", "time", "channel", time=[0, 1, 1, 2, 3]),

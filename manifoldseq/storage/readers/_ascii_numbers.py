@@ -40,7 +40,7 @@ def decimal(text: str) -> float:
 
 
 def written_otherwise(text: str) -> bool:
-    """Return whether a text is a number to Python, but not in decimal digits: no name of a column either."""
+    """Return whether a text is a number for Python but not in decimal digits, so that it is no column name either."""
     try:
         decimal(text)
         return False
@@ -72,7 +72,7 @@ def decimals(texts: Sequence[str]) -> NDArray[np.float64]:
     Raises
     ------
     ValueError
-        If one is not a number.
+        If a text is not a number.
 
     Examples
     --------

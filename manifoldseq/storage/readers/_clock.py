@@ -28,13 +28,13 @@ _SECONDS = {
     **dict.fromkeys("min mins minute minutes".split(), 60.0),
     **dict.fromkeys("h hr hrs hour hours".split(), 3600.0),
 }
-"""Seconds of the units that names give; the signs of micro are U+00B5 and U+03BC."""
+"""Seconds of the units in names; the signs of micro are U+00B5 and U+03BC."""
 _TOLERANCE, _SHARE = 0.25, 0.9
 _STRICT = 0.1
 
 
 def says_time(name: str) -> bool:
-    """Return whether the name of a column is a name of a clock or an index. A missing name counts as an index.
+    """Return whether the name of a column denotes a clock or an index. A missing name counts as an index.
 
     Examples
     --------
@@ -46,7 +46,7 @@ def says_time(name: str) -> bool:
 
 
 def unit(name: str) -> float | None:
-    """Return the seconds of the unit that a clock's name gives, in brackets, as its last word or spelt out.
+    """Return the seconds of the unit in a clock's name: in brackets, as its last word, or spelled out.
 
     Examples
     --------
@@ -67,7 +67,7 @@ def _words(name: str) -> list[str]:
 def seconds(stamps: NDArray) -> Float:
     """Return datetime64 or timedelta64 as seconds since the first, NaN where there is none.
 
-    Not since 1970: from there float64 would not tell nanoseconds apart.
+    The reference is not 1970, because float64 would then not resolve nanoseconds.
 
     Examples
     --------
@@ -84,7 +84,7 @@ def steady(t: Float, tolerance: float = _TOLERANCE) -> bool:
 
 
 def steady_step(t: Float, tolerance: float = _TOLERANCE) -> float | None:
-    """Return the median step of values that are `steady`, else None; 0 of a single one."""
+    """Return the median step of values that are `steady`, or None; 0 for a single value."""
     with np.errstate(over="ignore", invalid="ignore"):  # steps between the ends of the number range
         steps = np.diff(t)
     return _typical(steps, tolerance) if np.isfinite(t).all() else None
@@ -99,7 +99,7 @@ def _typical(steps: Float, tolerance: float) -> float | None:
 
 
 def filled(t: Float) -> Float:
-    """Return times with those that are missing (NaN), if the others have a nearly constant step per row.
+    """Return times with filled missing values (NaN), if the others have a nearly constant step per row.
 
     At most half of them may be missing.
 
@@ -125,8 +125,8 @@ def filled(t: Float) -> Float:
 def is_time(t: Float) -> bool:
     """Return whether the values of one sequence of a long table, which may be in any order, are times.
 
-    They increase from row to row, by whatever steps, or are steady once they are sorted; some may occur twice, which is
-    an error that is found later.
+    Times increase from row to row by any steps, or are steady after sorting. Duplicates are allowed here and raise an
+    error later.
     """
     t = t[np.isfinite(t)]
     if (np.diff(t) > 0).all():
@@ -136,15 +136,15 @@ def is_time(t: Float) -> bool:
 
 
 def rises(t: Float) -> bool:
-    """Return whether the values of one sequence are beyond doubt those of a clock, which others may not be.
+    """Return whether the values of one sequence certainly belong to a clock.
 
-    They increase from row to row, three or more by a nearly constant step, five or more by any steps.
+    They must increase from row to row: three or more values by a nearly constant step, or five or more by any steps.
     """
     return len(t) > 2 and bool(np.isfinite(t).all() and (steady(t) or (len(t) > 4 and (np.diff(t) > 0).all())))
 
 
 def defect(t: Float) -> tuple[int, str]:
-    """Return the first row in which values stop being those of a clock, and what is wrong there."""
+    """Return the first row in which values contradict a clock, and a description of the contradiction."""
     if len(bad := np.flatnonzero(~np.isfinite(t))):
         return int(bad[0]), "is missing"
     steps = np.diff(t)
@@ -154,7 +154,7 @@ def defect(t: Float) -> tuple[int, str]:
 
 
 def partly(name: str, why: str, clock: str) -> str:
-    """Return the message for a column that is a clock in some sequences only, and the ways out."""
+    """Return the message for a column that is a clock in some sequences only, with remedies."""
     return (
         f"column {name!r} {why}, but is a clock in {clock}: correct it, sort the rows by it with time={name!r} (--read "
         f"time={name}), or keep it as a channel with time=None (--read time=none)"
@@ -254,17 +254,17 @@ def sampling_rate(times: Float, lengths: Sequence[int], unit: float | None = Non
 
 
 def counts(name: str) -> bool:
-    """Return whether a clock's name says that it counts rows, so that its steps tell no sampling rate."""
+    """Return whether a clock's name denotes a count of rows, whose steps do not determine a sampling rate."""
     return unit(name) is None and (not name.strip() or not _COUNTERS.isdisjoint(_words(name)))
 
 
 def _telling(name: str) -> int:
-    """Return how much a clock's name says about seconds: a unit, a time, or only that it counts."""
+    """Return the information of a clock's name about seconds: a unit, a time, or only a count."""
     return 2 if unit(name) is not None else int(not counts(name))
 
 
 def without_nothing(data: SequenceData) -> SequenceData:
-    """Return the data without a last column that has neither a name nor a value: lines that end with a comma."""
+    """Return the data without a last column that has neither a name nor a value (lines that end with a comma)."""
     width = data.sequences[0].shape[1]
     named = data.channel_names is not None and data.channel_names[-1]
     if width == 1 or named or not all(np.isnan(x[:, -1]).all() for x in data.sequences):
@@ -274,13 +274,13 @@ def without_nothing(data: SequenceData) -> SequenceData:
 
 
 def without_clocks(data: SequenceData) -> SequenceData:
-    """Return the data without the columns that are clocks, which it names."""
+    """Return the data without the clock columns, whose names it records."""
     found = clocks(data.sequences, data.channel_names)
     return without(data, found) if found else data
 
 
 def without(data: SequenceData, columns: Sequence[int]) -> SequenceData:
-    """Return the data without some columns, which become its clocks; one of them gives the sampling rate."""
+    """Return the data without some columns, which become its clocks; one of them determines the sampling rate."""
     kept = [j for j in range(data.sequences[0].shape[1]) if j not in columns]
     names = data.channel_names
     taken = [f"column {j}" if names is None else names[j] for j in columns]

@@ -12,12 +12,12 @@ from .._limits import ReadError
 from ._clock import AUTO, counts, sampling_rate, says_time, unit
 
 PLACES = re.compile(r"([0-9]+)(?:-([0-9]+))?")
-"""Places of columns, one or the first and the last."""
+"""Positions of columns: one position, or the first and the last."""
 
 
 @dataclass(frozen=True)
 class Asked:
-    """What is asked of a table, as in `read_csv`.
+    """The requested columns of a table, as in `read_csv`.
 
     `each` table may be one sequence, as in `read_directory`: then the columns of id and label may be `elsewhere`. The
     channels are called by the name of their `option`.
@@ -34,13 +34,13 @@ class Asked:
 
     @property
     def names(self) -> list[str]:
-        """The columns that may be named."""
+        """The columns that can be named."""
         return [str(name) for name in (self.id, self.time, self.label, *(self.channels or ())) if name is not None]
 
 
 @dataclass(frozen=True)
 class Columns:
-    """The names of the columns in use, each of which the table has.
+    """The names of the columns in use, which all exist in the table.
 
     The time is `certain` if it was named, or holds time stamps, which are in `seconds` whatever its name says; columns
     may turn out to be `clocks` unless the channels or the time were named. Rows that are not `ordered` need no clock.
@@ -75,7 +75,7 @@ class Columns:
 
     @property
     def otherwise(self) -> str:
-        """What to do where dates are no clock, such as the day of a recording."""
+        """The remedy if dates are not a clock, such as the day of a recording."""
         return ", or name another time and the channels (time=…, channels=…)" if self.seconds else ""
 
     def rate(self, times: NDArray[np.float64], lengths: Sequence[int]) -> float | None:
@@ -96,14 +96,14 @@ class Index:
 
 
 def matching(header: Sequence[str], patterns: Iterable[str], *, places: bool = False) -> list[int]:
-    """Return the columns that names or patterns with ``*`` and ``?`` stand for, each once, in the order of these.
+    """Return the columns that match names or patterns with ``*`` and ``?``, without duplicates, in this order.
 
     ``-x`` takes columns away, and `places` may be numbers, ``2`` or ``0-5``, where no column has such a name.
 
     Raises
     ------
     LookupError
-        With the first of them that no column matches.
+        If no column matches a name or pattern; the error contains the first such name.
     """
     of_name = {name: j for j, name in enumerate(header)}
     chosen: dict[int, None] = {}
@@ -148,7 +148,7 @@ def choose_columns(
 ) -> Columns:
     """Find the columns in the header; the default columns of the label and the time may be missing.
 
-    Columns of `stamps` hold dates or times. The levels of an `index` are no channels unless they are asked for.
+    Columns of `stamps` contain dates or times. The levels of an `index` are channels only if they are requested.
     """
     known = dict.fromkeys((*header, *index.levels))
     if len(set(header)) < len(header):
@@ -193,7 +193,7 @@ def _automatic_time(
     stamps: Sequence[str],
     index: Index,
 ) -> tuple[str | None, bool]:
-    """Return the column or index of time where none is named, and whether it is one beyond doubt.
+    """Return the column or index of time if none is named, and whether it is certain.
 
     That is an index of dates, else the column ``time`` (of a folder only if the channels were named), else the one
     column of dates, else an index that may be a time.
@@ -229,5 +229,5 @@ def _shown(names: Iterable[str]) -> str:
 
 
 def _or_none(name: str | int | None, known: Iterable[str]) -> str | None:
-    """Return None for the word that says so on a command line, if no column is named like this."""
+    """Return None for the word "none" of a command line, unless a column has this name."""
     return None if name is None or (str(name) not in known and str(name).lower() == "none") else str(name)

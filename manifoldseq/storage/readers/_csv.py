@@ -16,7 +16,7 @@ from ._wide import holds_series, of_series
 
 FIRST_LINE = "has a first line of numbers, which is taken as data"
 _FEW = 50
-"""Rows in which a text at the end of the first line is looked for."""
+"""Number of rows that are searched for a text at the end of the first line."""
 
 
 def read_csv(
@@ -99,7 +99,7 @@ def read_csv(
     ImportError
         If pandas is not installed.
     FileNotFoundError
-        If there is no such file.
+        If the file does not exist.
 
     Examples
     --------
@@ -137,7 +137,7 @@ class Found:
 
 
 def read_table(path: FilePath, text: Text, asked: Asked, said: list[str], *, series: bool = False) -> Found:
-    """Read a table; what is to be warned of is added to `said`. A row may be one of a `series`, which has no names."""
+    """Read a table; texts of warnings are appended to `said`. Tables of `series` have no column names."""
     file = TextTable(path, text)
     first, lines, second = _head(file)
     numbers = [*map(str, range(len(first)))]
@@ -168,7 +168,7 @@ def header_of(path: FilePath, text: Text) -> list[str]:
 
 
 def _head(file: TextTable) -> tuple[list[str], int, list[str]]:
-    """Return the cells of the first line, in which line of the file it ends, and the cells of the second."""
+    """Return the cells of the first line, the number of the file's line where it ends, and the cells of the second."""
     records = file.records()
     first, second = (None, next(records, None)) if file.title else (next(records, None), next(records, None))
     cells = file.cells(file.title if first is None else first.text)
@@ -178,14 +178,14 @@ def _head(file: TextTable) -> tuple[list[str], int, list[str]]:
 
 
 def _texts(header: Sequence[str], asked: Asked) -> set[int]:
-    """Return the places of id and label, which stay texts; without names, where they are asked for by number."""
+    """Return the positions of id and label, which stay texts; without column names, they are requested by number."""
     wanted = {str(name) for name in (asked.id, asked.label) if name is not None}
     wanted |= {"id"} if asked.id == AUTO else set()
     return {j for j, name in enumerate(header) if name in wanted}
 
 
 def _header(file: TextTable, names: Sequence[str], asked: Asked, said: list[str]) -> list[str]:
-    """Return the names of a first line, each once; raise an error if another character seems to part the cells."""
+    """Return unique names from a first line; raise an error if another character seems to separate the cells."""
     for mark, word in ((";", "';'"), ("\t", "tab")):
         parts = [part for name in names for part in name.split(mark)]
         if mark != file.delimiter and len(parts) > len(names) and (len(names) == 1 or file.all_numbers(parts)):
@@ -214,7 +214,7 @@ def _header(file: TextTable, names: Sequence[str], asked: Asked, said: list[str]
 
 
 def _is_data(first: Sequence[str], second: Sequence[str], file: TextTable, asked: Asked, *, series: bool) -> bool:
-    """Return whether a first line is one of numbers, or columns are named by number that have no such names."""
+    """Return whether a first line contains numbers, or whether the options name columns by number."""
     if file.title:
         return False
     below = [*second[: len(first)], *[""] * (len(first) - len(second))]
@@ -245,7 +245,7 @@ def _counts(first: Sequence[str], second: Sequence[str], file: TextTable) -> boo
 
 
 def _named_apart(header: Sequence[str]) -> list[str]:
-    """Return names with .1, .2, … where one occurs again, as pandas gives them."""
+    """Return names with .1, .2, … for duplicates, as in pandas."""
     found: dict[str, None] = {}
     given = set(header)
     for name in header:

@@ -22,7 +22,7 @@ from ._parquet import parquet_rows
 from ._text import Text, read_cells
 
 Tables = Iterator[tuple[Columns, Rows]]
-"""Of each file the columns in use, and its rows."""
+"""The columns in use and the rows of each file."""
 
 
 def read_directory(
@@ -152,7 +152,7 @@ def read_directory(
 
 
 def sequence_files(path: FilePath) -> tuple[list[tuple[Path, str | None]], Path | None]:
-    """Return the files of a folder, which are all of one kind, with their subfolders; and its table of labels."""
+    """Return the files of a folder, which must have one format, their subfolders, and the table of labels."""
     entries = _entries(Path(path))
     listed = [entry for entry in entries if entry.name.lower() == _LABELS and len(entries) > 1 and entry.is_file()]
     entries = [entry for entry in entries if entry not in listed]
@@ -175,7 +175,7 @@ def sequence_files(path: FilePath) -> tuple[list[tuple[Path, str | None]], Path 
 
 
 def names_of(files: Iterable[tuple[Path, str | None]]) -> list[str]:
-    """Return the names of files below their folder; what is not UTF-8 could not be written to a table."""
+    """Return the names of files relative to their folder; names that are not UTF-8 are replaced."""
     shown = [(os.fsencode(file.name).decode("utf-8", "replace"), folder) for file, folder in files]
     return [name if folder is None else f"{folder}/{name}" for name, folder in shown]
 
@@ -254,7 +254,7 @@ def label_places(titles: Sequence[str], id: str | None, label: str | None) -> tu
 
 
 def _rows_of(file: Path, delimiter: str) -> list[tuple[int, list[str]]]:
-    """Return the lines of a small table with their numbers, which may be separated as the other tables are."""
+    """Return the lines of a small table with their numbers; cells may be separated as in the other tables."""
     rows = read_cells(file, delimiter)
     if not rows:
         raise ReadError(f"{file} has no lines: write the name of a file, a comma and its label in each")
@@ -262,7 +262,7 @@ def _rows_of(file: Path, delimiter: str) -> list[tuple[int, list[str]]]:
 
 
 def _sorted(path: FilePath, data: SequenceData, columns: Columns, times: list[NDArray[np.float64]]) -> SequenceData:
-    """Return the data sorted by the time; as they are if it turns out to be none."""
+    """Return the data sorted by the time, or unchanged if the column is not a time."""
     times = [filled(t) for t in times]
     if not columns.certain and not (max(map(len, times)) > 2 and all(map(steady, times))):
         return data
@@ -296,7 +296,7 @@ def _what(file: Path) -> str:
 
 
 def _one_each(files: list[Path], option: str, name: str | None, found: Sequence[Sequence[Any]]) -> list[Any] | None:
-    """Return the one value of a column in each file; None, with a warning, if a file has several."""
+    """Return the value of a column in each file, or None with a warning if a file has several values."""
     for file, values in zip(files, found if name is not None else (), strict=False):
         if len(values) > 1 or values[0] == "":
             what = f"has {values[0]!r} and {values[1]!r}" if len(values) > 1 else "is empty"

@@ -15,7 +15,7 @@ from ._columns import Columns
 
 @dataclass(frozen=True)
 class Rows:
-    """The rows in file order: codes number ids and labels from 0; what the file does not have is None."""
+    """The rows in file order, with codes of ids and labels from 0; missing columns are None."""
 
     values: NDArray[np.float64]
     times: NDArray[np.float64] | None
@@ -26,7 +26,7 @@ class Rows:
 
 
 def assemble(path: FilePath, columns: Columns, rows: Rows, place: Callable[[int], str]) -> SequenceData:
-    """Make sequences, in order of first appearance and sorted by time; `place` says where a row is in the file."""
+    """Return sequences in order of first appearance and sorted by time; `place` describes the position of a row."""
     if len(rows.values) == 0:
         raise ReadError(f"{path} has a header but no rows: add one row per time step")
     if not columns.ordered and (rows.ids is None or len(rows.id_names) == len(rows.values)):
@@ -72,7 +72,7 @@ def assemble(path: FilePath, columns: Columns, rows: Rows, place: Callable[[int]
 
 
 def _without_clocks(path: FilePath, columns: Columns, data: SequenceData) -> SequenceData:
-    """Return the data without other clocks, one of which must be there if rows have ids, and no time."""
+    """Return the data without other clocks, one of which must exist if rows have ids but no time."""
     if not columns.clocks:
         return data
     data = without_clocks(data)
@@ -116,7 +116,7 @@ def _in_order(ids: NDArray[np.intp], times: NDArray[np.float64] | None) -> NDArr
 
 
 def _without_holes(times: NDArray[np.float64], ids: NDArray[np.intp]) -> NDArray[np.float64]:
-    """Return times with those that are missing, where the steps around them tell them."""
+    """Return times with missing values filled if the neighbouring steps determine them."""
     order = np.argsort(ids, kind="stable")
     starts = np.flatnonzero(np.diff(ids[order], prepend=-1))
     whole = np.empty_like(times)
@@ -167,7 +167,7 @@ def _check_all_or_none(
 
 
 def _as_channel(columns: Columns, rows: Rows) -> tuple[Columns, Rows]:
-    """Return the columns and rows with what is called time, and is not a clock, as the first channel."""
+    """Return the columns and rows with a column that is named time, but is not a clock, as the first channel."""
     assert columns.time is not None and rows.times is not None
     if columns.time not in columns.channels:
         values = np.column_stack([rows.times, rows.values])

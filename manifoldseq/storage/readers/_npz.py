@@ -49,7 +49,7 @@ def read_npy(path: FilePath) -> SequenceData:
     Raises
     ------
     ReadError
-        If the file is empty, damaged, cut off, holds Python objects or no real numbers, or is too large for memory.
+        If the file is empty, damaged or truncated, does not contain real numbers, or is too large for memory.
     FileNotFoundError
         If there is no such file.
 
@@ -117,7 +117,7 @@ def read_npz(path: FilePath) -> SequenceData:
 
 
 def read_array(path: FilePath, *, least: int = MAPPED) -> Float:
-    """Return the real numbers of a `.npy` file; raises as `read_npy` does.
+    """Return the real numbers of a `.npy` file; errors are those of `read_npy`.
 
     An array of float32 or float64 of at least so many bytes is mapped: it stays on disk, read-only.
     """

@@ -15,7 +15,7 @@ from ._long_table import Rows, assemble
 from ._table import Table, without_row_names
 
 _INDEX = "__index_level_0__"
-"""As pandas calls an index without a name."""
+"""The pattern of pandas' names for an index without a name."""
 _KIND = "a .parquet file"
 
 
@@ -33,21 +33,21 @@ def read_parquet(
     Parameters
     ----------
     path : str or path-like
-        Needs pyarrow; only the columns in use are read.
+        The file. pyarrow is needed, and only the columns in use are read.
     id, time, channels, label, ordered
-        As in `read_csv`; the time may also be a time stamp, whose unit is known, or an index of pandas that holds some.
-        Nulls in channels become NaN.
+        As in `read_csv`. The time may also be a time stamp, whose unit is known, or an index of pandas with time
+        stamps. Nulls in channels become NaN.
 
     Returns
     -------
     SequenceData
-        Sequences in order of their first rows, with their ids; labels as stored, numbers or strings; the channels'
-        names; which columns were taken as clocks, and the sampling rate that they show.
+        Sequences in order of their first rows, with ids, labels (numbers or strings, as stored), channel names, the
+        columns that were used as clocks, and their sampling rate.
 
     Raises
     ------
     ReadError
-        As `read_csv`; and if a channel's column holds no numbers.
+        For the reasons of `read_csv`, and if the column of a channel does not contain numbers.
     ImportError
         If pyarrow is not installed.
     FileNotFoundError

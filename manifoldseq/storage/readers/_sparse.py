@@ -16,13 +16,13 @@ _FORMATS = ("csr", "csc", "coo")
 def sparse_rows(path: FilePath, load: Loader) -> csr_array:
     """Return the matrix of an archive with the arrays ``format``, ``shape`` and ``data`` as sparse rows.
 
-    Indices are in order and none twice. Rows and columns without entries take no memory but their places: as many as a
-    file of this size may claim (see `manifoldseq.storage.require_memory`).
+    Indices are sorted and unique. The number of rows and columns without entries is limited by the size of the file
+    (see `manifoldseq.storage.require_memory`).
 
     Raises
     ------
     ReadError
-        If the arrays are no matrix: wrong types, lengths or indices; or a matrix that is too large.
+        If the arrays are not a valid matrix (wrong types, lengths or indices), or if the matrix is too large.
     """
     kind = _format(path, load("format"))
     shape = load("shape")

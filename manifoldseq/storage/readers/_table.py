@@ -20,12 +20,12 @@ from ._long_table import Rows, are_times, assemble
 from ._text import TextTable, as_written
 
 _MANY = 100
-"""Columns that are faster copied together."""
+"""Number of columns that are copied together, for speed."""
 
 
 @dataclass(frozen=True)
 class Table:
-    """A frame of pandas whose columns have texts for names, and what messages say of it.
+    """A frame of pandas with strings as column names, and its description for messages.
 
     `place` says where a row is in the file. The `levels` of an index are columns where they are asked for. What stands
     in a `text` may be numbers in a form that pandas does not know.

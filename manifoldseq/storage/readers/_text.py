@@ -20,7 +20,7 @@ from ._ascii_numbers import decimal, decimals
 
 _KIND = "a table of text"
 _MISSING = ("", "?", "na", "n/a", "null", "none", "nan")
-"""Cells without a number, in any case and with blanks around them."""
+"""Cells of missing values, in upper or lower case and with optional surrounding blanks."""
 _MARKS = sorted({form(word) for word in _MISSING for form in (str.lower, str.upper, str.capitalize)} | {"NaN"})
 _FORMULAS = ("=", "+", "-", "@", "\t", "\r", "\n", "'")
 _DATE, _OFFSET = r"[0-9]{4}-[0-9]{2}-[0-9]{2}", r"(?:Z|[+-][0-9]{2}(?::?[0-9]{2})?)"
@@ -30,12 +30,12 @@ _FORMS = {
     "date with offset": rf"{_DATE}[T ](?:[0-9]{{2}}:[0-9]{{2}}|{_TIME})[ ]?{_OFFSET}",
     "time of day": _TIME,
 }
-"""Dates and times of ISO 8601, of which a column has one form."""
+"""Dates and times of ISO 8601; a column must use one form."""
 
 
 @dataclass(frozen=True)
 class Text:
-    """How a table is written; None is found out, or means that there is none (see `read_csv`)."""
+    """The format of a table of text; None means automatic detection or absence (see `read_csv`)."""
 
     delimiter: str | None = None
     decimal: str = "."
@@ -45,7 +45,7 @@ class Text:
     date_format: str | None = None
 
     def check(self, path: FilePath) -> None:
-        """Raise an error if an option is none that pandas can be told."""
+        """Raise an error if pandas does not support an option."""
         if self.decimal not in (".", ","):
             raise ReadError(f"{path}: decimal is {quoted(self.decimal)}: pass a point or a comma")
         for option in ("delimiter", "thousands", "comment"):
@@ -62,7 +62,7 @@ class Text:
 
 
 class Record(NamedTuple):
-    """A row of a table in the file: its lines, from 1, and what stands there."""
+    """A row of a table in the file: the numbers of its lines, from 1, and its cells."""
 
     first: int
     last: int
@@ -82,7 +82,7 @@ class TextTable:
 
     @contextmanager
     def _opened(self) -> Iterator[TextIO]:
-        """Open the text; an error says in which line it is in another encoding."""
+        """Open the text; an error names the line that has another encoding."""
         with opened(self.path, _KIND) as file:
             if self.encoding == "utf-8" and file.read(3) != codecs.BOM_UTF8:  # 1.1 times as fast as utf-8-sig
                 file.seek(0)
@@ -150,7 +150,7 @@ class TextTable:
         return ReadError(f"{self.path} has a quote that is open to its end, from {row} on: close or remove it")
 
     def parse(self, skip: int, width: int, texts: Collection[int]) -> Any:
-        """Return the rows below so many lines as a frame whose columns have numbers; those of `texts` as they stand."""
+        """Return the rows below a number of lines as a frame with numbered columns; the columns `texts` stay text."""
         pandas = _pandas(self.path)
         # a cell takes two characters or more, and 8 bytes twice; a text its characters, and an object
         require_memory(self.path, (10 + 48 * len(texts) // width) * os.stat(self.path).st_size)
@@ -201,7 +201,7 @@ class TextTable:
             yield raw if self.encoding == "utf-8" else stream
 
     def _check_widths(self, skip: int, width: int, rows: NDArray[np.bool_] | None) -> None:
-        """Raise an error for the first row of another number of cells, among some or all."""
+        """Raise an error for the first row with another number of cells."""
         for i, record in enumerate(record for record in self.records() if record.first > skip):
             if rows is None or rows[i]:
                 plain = re.sub('"[^"]*"', "", record.text)
@@ -211,7 +211,7 @@ class TextTable:
                     raise ReadError(f"{where} has {len(cells)} cells, not {width}: complete or remove it")
 
     def place(self, skip: int, row: int) -> str:
-        """Say in which line a row ends: the file is read again, since cells may hold line ends."""
+        """Return the line in which a row ends; the file is read again, because cells may contain line breaks."""
         below = (record for record in self.records() if record.first > skip)
         record = next(islice(below, row, None), None)
         return f"row {row}" if record is None else f"line {record.last}"
@@ -221,7 +221,7 @@ class TextTable:
         return float("nan") if cell.strip().lower() in _MISSING else decimal(self._pointed(cell))
 
     def _pointed(self, cell: str) -> str:
-        """Return a number with a decimal point alone; one with a point is none where decimals have commas."""
+        """Return a number with a decimal point; with decimal commas, a number with a point is invalid."""
         cell = cell.replace(self.text.thousands, "") if self.text.thousands else cell
         return cell if self.text.decimal == "." else cell.replace(".", "_").replace(",", ".")
 
@@ -277,7 +277,7 @@ class TextTable:
         return found
 
     def otherwise(self, cell: str) -> str:
-        """Return what to say of a number in another form, nothing of any other cell."""
+        """Return a hint about a number in another form, or nothing for other cells."""
         if self.text.decimal == "." and re.fullmatch(r"[-+]?\d+,\d+([eE][-+]?\d+)?", cell.strip()):
             return ", a decimal comma? Pass decimal=, (--read decimal=,), or thousands=, if it parts thousands"
         if re.fullmatch(r"\d+[./]\d+[./]\d+([ T].*)?", cell.strip()):
@@ -285,14 +285,14 @@ class TextTable:
         return ""
 
     def _guessed(self) -> str:
-        """Return what seems to separate the cells of a `.txt`: a tabulator, semicolon or comma, else blanks."""
+        """Return the probable separator of the cells of a `.txt`: a tabulator, semicolon or comma, or blanks."""
         lines = (record.text for record in self.records() if not record.text.startswith("#"))
         line = next(lines, "")
         marks = ["\t", ";", *([] if self.text.decimal == "," else [","])]
         return next((mark for mark in marks if mark in line), " ")
 
     def _pass_comments(self) -> None:
-        """Leave out lines above the table that begin with ``#``; what numpy.savetxt writes there may be its names."""
+        """Skip lines above the table that begin with ``#``, unless they contain the names (as by numpy.savetxt)."""
         if self.text.comment is not None:
             return
         below = self.records()
@@ -314,12 +314,12 @@ def read_cells(path: FilePath, delimiter: str = ",") -> list[tuple[int, list[str
     ----------
     path : str or path-like
     delimiter : str
-        Counts in rows that have no comma.
+        The delimiter of rows without a comma.
 
     Returns
     -------
     list of (int, list of str)
-        Of each row the number of its last line, from 1, and its cells without blanks around them.
+        For each row, the number of its last line, from 1, and its cells without surrounding blanks.
 
     Raises
     ------
@@ -349,7 +349,7 @@ def read_cells(path: FilePath, delimiter: str = ",") -> list[tuple[int, list[str
 
 
 def for_spreadsheets(cell: str) -> str:
-    """Return a text as it is written to a table, so that a spreadsheet shows it and takes none for a formula.
+    """Return a text for a table such that a spreadsheet does not interpret it as a formula.
 
     An apostrophe is inserted before a text that begins with ``=``, ``+``, ``-``, ``@``, a tabulator, a line end or an
     apostrophe. Numbers are not changed.
@@ -364,12 +364,12 @@ def for_spreadsheets(cell: str) -> str:
 
 
 def as_written(cell: str) -> str:
-    """Return the text of which `for_spreadsheets` made a cell."""
+    """Return the original text of a cell of `for_spreadsheets`."""
     return cell[1:] if cell.startswith("'") and cell[1:].startswith(_FORMULAS) else cell
 
 
 def text_columns(path: FilePath, names: Collection[str] | None = None) -> dict[str, list[str]]:
-    """Return columns of a table that `csv_text` wrote as texts, all or some; none without the file.
+    """Return all or some columns of a table of `csv_text` as texts; nothing if the file does not exist.
 
     Equal cells are one object.
     """
@@ -392,7 +392,7 @@ def _encoding(path: FilePath) -> str:
 
 
 def _spelt(text: Text, path: FilePath) -> str | None:
-    """Return the delimiter that an option or the ending of a file names; None for a `.txt`."""
+    """Return the delimiter of an option or of the suffix of a file; None for a `.txt`."""
     if text.delimiter is not None:
         return {"tab": "\t", "\\t": "\t", "blank": " "}.get(text.delimiter, text.delimiter)
     ending = Path(path).suffix.lower()

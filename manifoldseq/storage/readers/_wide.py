@@ -15,7 +15,7 @@ from ._table import Table
 from ._text import TextTable
 
 _LEAST = 3
-"""Values of the shortest series that is told from a row of names."""
+"""Minimum number of values of a series, such that it differs from a row of names."""
 
 
 def holds_series(first: Sequence[str], file: TextTable) -> bool:
@@ -24,7 +24,7 @@ def holds_series(first: Sequence[str], file: TextTable) -> bool:
 
 
 def of_series(table: Table, named: bool, label: str | None, said: list[str]) -> SequenceData:
-    """Return one sequence of one channel for each row; how it was read is added to `said`."""
+    """Return one sequence of one channel for each row; a description of the interpretation is added to `said`."""
     header = table.header
     ids = "id" if named and "id" in header else None
     of_label = label if label in header else None

@@ -13,14 +13,14 @@ Array = NDArray[np.float64]
 
 METHODS = ("exact", "paper")
 _TINY = 1e-290
-"""Below this `ive` is not trusted, and the power series (64) takes over: its terms are all positive."""
+"""Below this value `ive` is inaccurate and the power series (64) is used, whose terms are all positive."""
 _HUGE = 1e8
-"""Above this the first terms of the expansion for large arguments are exact to rounding."""
+"""Above this argument, the first terms of the expansion for large arguments are exact up to rounding."""
 _LARGE = 200
-"""From this order on the uniform expansion with six terms is exact to rounding; `ive` has NaN at orders above."""
+"""Order from which the uniform expansion with six terms is exact up to rounding; `ive` returns NaN at high orders."""
 _TERMS = 6
 _LARGE_RATIO, _TERMS_RATIO = 20, 14
-"""The same of ratios, with more terms; lower orders follow by recursion. Ratios of `ive` are off by up to 2e-13."""
+"""Order for ratios, with more terms; lower orders follow by recursion. Ratios of `ive` have errors up to 2e-13."""
 
 
 def _debye(terms: int) -> tuple[tuple[float, ...], ...]:
@@ -42,11 +42,11 @@ def _debye(terms: int) -> tuple[tuple[float, ...], ...]:
 
 
 _U = np.array([np.pad(row, (0, _TERMS_RATIO + 1 - len(row))) for row in _debye(_TERMS_RATIO)])
-"""Row k holds c of u_k."""
+"""Row k contains the coefficients c of u_k."""
 
 
 _CANCELS = 1e3
-"""From this times M on the terms of A' cancel too far."""
+"""Multiple of M from which the terms of A' suffer from cancellation."""
 
 
 def log_bessel(order: float, kappa: Any, method: str = "exact") -> Array:
@@ -61,11 +61,11 @@ def log_bessel(order: float, kappa: Any, method: str = "exact") -> Array:
     kappa : array-like
         At least zero.
     method : {"exact", "paper"}
-        ``"exact"``: below order 200 by `scipy.special.ive`, and by the power series (64) where that underflows; from
-        200 on by the uniform expansion with six terms. The error is about 1e-14 of the larger of 1 and the value, for
-        orders up to 5e5 and kappa up to 1e8; next to a zero of the logarithm, what rounding kappa makes.
-        ``"paper"``: the leading term (68) of the uniform expansion; for orders up to zero, where that divides by zero,
-        exact.
+        ``"exact"``: `scipy.special.ive` below order 200, replaced by the power series (64) where it underflows, and the
+        uniform expansion with six terms from order 200 on. The error is about 1e-14 times the larger of 1 and the
+        value, for orders up to 5e5 and kappa up to 1e8. Near a zero of the logarithm, the error is that of rounding
+        kappa. ``"paper"``: the leading term (68) of the uniform expansion. For orders up to zero, where (68) divides by
+        zero, the value is exact.
 
     Returns
     -------
@@ -74,7 +74,7 @@ def log_bessel(order: float, kappa: Any, method: str = "exact") -> Array:
     Raises
     ------
     ValueError
-        For an order or a kappa outside, or another method; NaN in kappa stays NaN.
+        If the order or kappa is out of range, or the method is unknown. NaN in kappa yields NaN.
 
     Examples
     --------
@@ -123,7 +123,7 @@ def _within(name: str, value: Any, most: float = np.inf) -> Array:
 
 
 def _finite(kappa: Array) -> tuple[Array, Array]:
-    """Return values with 1 in the place of infinity, and where that is."""
+    """Return values with infinity replaced by 1, and the mask of the replaced values."""
     infinite = np.isinf(kappa)
     return np.where(infinite, 1.0, kappa), infinite
 
@@ -156,7 +156,7 @@ def uniform_expansion(order: float, kappa: Any, terms: int = 3) -> Array:
     kappa : array-like
         At least zero.
     terms : int
-        How many of u_1, u_2, … enter, up to 6; the paper prints three, and 0 is (68).
+        Number of terms u_1, u_2, …, up to 6. The paper prints three; 0 gives (68).
 
     Returns
     -------
@@ -165,7 +165,7 @@ def uniform_expansion(order: float, kappa: Any, terms: int = 3) -> Array:
     Raises
     ------
     ValueError
-        For values outside.
+        If a value is out of range.
 
     Examples
     --------
@@ -181,7 +181,7 @@ def uniform_expansion(order: float, kappa: Any, terms: int = 3) -> Array:
 
 
 def _expanded(order: float, kappa: Array, terms: int) -> Array:
-    """Return (65): with r^2 = order^2 + kappa^2, order * eta is r - order arsinh(order / kappa), order * root is r."""
+    """Return (65) with r^2 = order^2 + kappa^2, order * eta = r - order arsinh(order / kappa) and order * root = r."""
     # ln of exp(order eta) / sqrt(2 pi order root) (1 + sum u_k(t) / order^k), t = order / r
     r = np.hypot(order, kappa)
     with np.errstate(divide="ignore", over="ignore"):  # at kappa = 0, and next to it
@@ -244,7 +244,7 @@ def bessel_ratio(M: int, kappa: Any, method: str = "exact") -> Array:
 
 
 def _ratio_of_expansions(order: float, kappa: Array) -> Array:
-    """Return I_(order+1) / I_order; differences of large terms are taken before they are evaluated."""
+    """Return I_(order+1) / I_order; differences of large terms are simplified before they are evaluated."""
     # the difference of the two exponents of (65); `rise` is above - here, by the difference of their squares
     here, above = np.hypot(order, kappa), np.hypot(order + 1, kappa)
     terms = _TERMS if order >= _LARGE else _TERMS_RATIO
@@ -295,10 +295,11 @@ def _log_normalizer(s: float, kappa: Array, method: str) -> Array:
 
 
 def concentration(M: int, length: Any, largest: float = np.inf) -> Array:
-    """Return the kappa with A_M(kappa) = length: of the von Mises-Fisher distribution whose mean has this length.
+    """Return the kappa with A_M(kappa) = length, the norm of the mean of a von Mises-Fisher distribution.
 
-    A start of Banerjee et al. (2005), then Newton's method, kept between the bounds of Amos (1974). The relative error
-    is a few units of rounding over ``1 - length``: what the rounding of the length itself makes.
+    Newton's method starts at the approximation of Banerjee et al. (2005) and stays between the bounds of Amos (1974).
+    The relative error is a few units of rounding divided by ``1 - length``, which is the effect of rounding the length
+    itself.
 
     Parameters
     ----------
@@ -306,7 +307,7 @@ def concentration(M: int, length: Any, largest: float = np.inf) -> Array:
     length : array-like
         In [0, 1].
     largest : float
-        What a length near 1 asks for is capped here; a length of 1 gives it.
+        Upper bound of the result; a length of 1 gives this value.
 
     Returns
     -------

@@ -25,9 +25,9 @@ class Family:
     ----------
     name : str
     names : tuple of str
-        Of the parameters.
+        Names of the parameters.
     directional : bool
-        Whether the density is one on the unit sphere, so that z is brought to unit length (30) by default.
+        Whether the density is defined on the unit sphere. If it is, z is scaled to unit length (30) by default.
     manifolds : callable
         ``manifolds(K, M)``: one manifold per parameter; its points have a leading axis of length K or are tuples of K.
     statistics : callable
@@ -40,11 +40,12 @@ class Family:
         ``gradient(parameters, S, counts, M)``: the derivative of ``sum_k S_k . natural_k + counts_k offset_k`` by every
         parameter.
     maximize : callable
-        ``maximize(S, counts, M)``: the parameters which maximize that sum; finite ones for components without rows.
+        ``maximize(S, counts, M)``: the parameters which maximize that sum. They are finite for components without rows.
     start : callable
-        ``start(S, counts, M)``: parameters to begin with, from the statistics of clusters; no component is sharper.
+        ``start(S, counts, M)``: initial parameters from the statistics of clusters; all components have the same
+        spread.
     centres : callable
-        ``centres(parameters)``: where each component is densest, (K, M).
+        ``centres(parameters)``: the mode of each component, (K, M).
     rotate : callable
         ``rotate(S, counts, R)``: the statistics after z -> R z, (K, F) -> (K, F).
     sample : callable

@@ -86,7 +86,7 @@ def _means(parameters: Parameters) -> Array:
 
 
 def _per_component(S: Array, counts: Array) -> Array:
-    """Return S / counts; components without rows get the mean over all."""
+    """Return S / counts; components without rows get the mean over all components."""
     total = max(float(counts.sum()), np.finfo(float).tiny)
     found = np.tile(S.sum(axis=0) / total, (len(S),) + (1,) * (S.ndim - 1))
     used = counts > 0
@@ -140,7 +140,7 @@ def _diagonal_start(floor: float, S: Array, counts: Array, M: int) -> Parameters
 
 
 def _diagonal_rotate(S: Array, counts: Array, R: Array) -> Array:
-    """Rotate means exactly, variances as if components had no correlations."""
+    """Rotate means exactly, and variances as if components had no correlations."""
     M = R.shape[0]
     # the diagonal of R diag(s) R' is (R * R) s
     mean = _per_component(S, counts)

@@ -13,13 +13,13 @@ _H = 1e-6
 
 
 def check_family(family: Family, M: int = 3, K: int = 4, *, seed: int = 0) -> ms.testing.Report:
-    """Check that the functions of a family belong together, by differences and by drawing from it.
+    """Check that the functions of a family are consistent, by finite differences and by samples from the family.
 
     Parameters
     ----------
     family : Family
     M, K : int
-        Dimensions and components to try.
+        Dimension and number of components for the checks.
     seed : int
 
     Returns
@@ -125,7 +125,7 @@ def _rotation(family: Family, Z: Array, gamma: Array, counts: Array, M: int) -> 
 
 
 def _draws(family: Family, Z: Array, gamma: Array, counts: Array, M: int, rng: np.random.Generator) -> float:
-    """Return the slope by the parameters of the mean log-density of draws, in its standard errors."""
+    """Return the derivative by the parameters of the mean log-density of draws, in units of its standard error."""
     at, n, worst = _fitted(family, Z, gamma, counts, M), 4000, 0.0
     K = len(counts)
     labels = np.repeat(np.arange(K), n)

@@ -14,7 +14,7 @@ from ._family import Array
 
 
 def check_sizes(N: int, D: int, M: Any, K: Any) -> None:
-    """Raise ValueError for sizes that N rows of D columns do not support."""
+    """Raise ValueError for sizes that are not possible with N rows of D columns."""
     check_whole("n_latent", M)
     check_number_of("n_components", K)
     if M > D:
@@ -27,7 +27,8 @@ def check_number_of(name: str, K: Any) -> None:
     """Raise ValueError for an invalid number of components; the message names the estimators that choose it."""
     if isinstance(K, str) and K == "auto":
         raise ValueError(
-            f"{name}='auto' is for VonMisesFisherMixture and PCAMovMF, which choose it by bic: pass a whole number here"
+            f"{name}='auto' is supported by VonMisesFisherMixture and PCAMovMF, which choose it by bic: pass a whole "
+            "number"
         )
     check_whole(name, K)
 
@@ -49,7 +50,7 @@ def check_rows(X: Any) -> Array:
 
 
 def has_direction(X: Any) -> NDArray[np.bool_]:
-    """Return which rows, of an array, in compressed form or of a memory map, are not all zeros."""
+    """Return which rows of an array, a sparse matrix or a memory map are not all zeros."""
     if isinstance(X, ScaledRows):
         return np.concatenate([X[rows].any(axis=1) for rows in row_blocks(len(X))])
     return np.asarray(abs(X).sum(axis=1)).ravel() > 0 if issparse(X) else X.any(axis=1)
@@ -67,14 +68,14 @@ def check_directions(X: Any) -> None:
 def with_direction(X: Any, weight: Array | None) -> tuple[Any, Array | None]:
     """Return the rows that have a direction, with their weights; warn about rows of zeros.
 
-    Rows of a memory map are not copied: those of zeros stay, with a weight of zero.
+    Rows of a memory map are not copied: rows of zeros stay and get a weight of zero.
     """
     good = has_direction(X)
     if good.all():
         return X, weight
     zero = np.flatnonzero(~good)
     if not good.any():
-        raise ValueError("every row of X is all zeros: no row has a direction, pass others")
+        raise ValueError("every row of X is all zeros and has no direction: pass other rows")
     warnings.warn(
         f"row {zero[0]} of X is all zeros ({len(zero)} of {X.shape[0]} rows are): it has no direction and is ignored",
         stacklevel=5,
@@ -85,7 +86,7 @@ def with_direction(X: Any, weight: Array | None) -> tuple[Any, Array | None]:
 
 
 def unit_rows(X: Any) -> Any:
-    """Return the rows at unit length, also those whose squares over- or underflow; rows of zeros stay."""
+    """Return the rows scaled to unit length, without overflow or underflow of squares; rows of zeros stay."""
     if issparse(X):
         where = np.repeat(np.arange(X.shape[0]), np.diff(X.indptr))
         largest = np.zeros(X.shape[0], X.dtype)
@@ -109,7 +110,7 @@ def unit_rows(X: Any) -> Any:
 
 @dataclass(frozen=True)
 class Scaling:
-    """What is done to rows first: a mean is subtracted, or they are brought to unit length.
+    """The preparation of rows: subtraction of a mean, or scaling to unit length.
 
     Attributes
     ----------
@@ -127,13 +128,13 @@ class Scaling:
         return unit_rows(rows) if self.unit else rows
 
     def of(self, rows: Any) -> Any:
-        """Return rows, scaled: those of a memory map as they are read, slice by slice."""
+        """Return scaled rows; rows of a memory map are scaled when they are read, slice by slice."""
         return ScaledRows(rows, self) if isinstance(rows, np.memmap) else self(rows)
 
 
 @dataclass(frozen=True)
 class ScaledRows:
-    """Rows of a memory map, (N, D), that are scaled when some of them are read; what is not read takes no memory."""
+    """Rows of a memory map, (N, D), that are scaled when they are read; unread rows take no memory."""
 
     rows: np.memmap
     scaling: Scaling

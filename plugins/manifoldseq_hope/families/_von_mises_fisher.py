@@ -15,7 +15,7 @@ from ._family import Array, Family, Parameters
 
 LARGEST = 1e4
 START = 30.0
-"""The concentration that all components begin with."""
+"""The initial concentration of all components."""
 
 
 def von_mises_fisher(bessel: str = "exact", kappa: Any = None, largest: float = LARGEST) -> Family:
@@ -26,9 +26,10 @@ def von_mises_fisher(bessel: str = "exact", kappa: Any = None, largest: float = 
     bessel : {"exact", "paper"}
         See `log_bessel`.
     kappa : None, "shared" or float
-        What `Family.maximize` does with the concentrations: one each, one for all components, or this one, fixed.
+        How `Family.maximize` estimates the concentrations: None estimates one value per component, ``"shared"`` one
+        value for all components, and a number is a fixed value.
     largest : float
-        Concentrations are capped here.
+        Upper bound of the concentrations.
 
     Returns
     -------
@@ -74,7 +75,7 @@ def concentrations(mu: Array) -> Array:
 
 
 def directions(mu: Array) -> Array:
-    """Return the unit vectors along mu, the first axis where there is none, (K, M)."""
+    """Return the unit vectors along mu, (K, M); the first axis for mu = 0."""
     length = concentrations(mu)
     found = mu / np.where(length > 0, length, 1.0)[:, None]
     found[length == 0, 0] = 1.0
@@ -112,7 +113,7 @@ def _gradient(bessel: str, parameters: Parameters, S: Array, counts: Array, M: i
 
 
 def _slope_of_paper(M: int, kappa: Array) -> Array:
-    """Return minus the derivative of ln C_M when (68) stands for ln I: the leading term of A_M."""
+    """Return minus the derivative of ln C_M with (68) in place of ln I: the leading term of A_M."""
     s, k = M / 2 - 1, np.where(kappa > 0, kappa, 1.0)
     x = k / s
     root = np.sqrt(1 + x * x)
@@ -150,7 +151,7 @@ def _capped(largest: float, parameters: Parameters) -> NDArray[np.bool_]:
 
 
 def _sample(parameters: Parameters, labels: NDArray[np.intp], M: int, rng: np.random.Generator) -> Array:
-    """Draw by Wood's rejection (1994): the part along the direction, then a uniform direction across it."""
+    """Draw by Wood's rejection method (1994): the component along the mean, then a uniform orthogonal direction."""
     (mu,) = parameters
     mu = np.asarray(mu, dtype=np.float64)
     kappa, way = concentrations(mu)[labels], directions(mu)[labels]

@@ -36,7 +36,7 @@ from ._patches import Patches, read, sizes_of
 from ._responses import KMEANS, OWN, Responses, check_model, empty_units, responses_of
 
 _ENTRIES = 44_000
-"""Responses of a block: they stay in the cache while they are rectified and summed."""
+"""Number of responses of a block, small enough for the cache while they are rectified and summed."""
 _PATCH, _GRID = 6, 2
 _RULES = {
     "model": (check_optional, lambda _, model: check_model(model)),
@@ -48,7 +48,7 @@ _RULES = {
     "threshold": (check_optional, check_number, -np.inf),
 }
 _ROWS = 10_000
-"""Training patches that a quantile is taken over."""
+"""Number of training patches for a quantile."""
 
 
 class ConvolutionalFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
@@ -248,7 +248,7 @@ class ConvolutionalFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, B
         return out
 
     def _sums(self, images: Array, dtype: Any) -> Iterator[tuple[slice, Array]]:
-        """Go through the images, some at a time, with the sums of eta over the patches of each cell, (n, cells K)."""
+        """Yield blocks of images with the sums of eta over the patches of each cell, (n, cells K)."""
         patches, responses, threshold = self._patches, self._responses(dtype), dtype(self.threshold_)
         factor = responses.factor(self.threshold_)
         if responses.finish is None:  # else it has to see all units
@@ -299,7 +299,7 @@ class ConvolutionalFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, B
 
     @property
     def _sizes(self) -> tuple[tuple[int, int], tuple[int, int], tuple[int, int]]:
-        """Patch, stride and grid, down and right."""
+        """Patch, stride and grid, each vertically and horizontally."""
         (H, W, _), stride = sizes_of(self.image_shape_), _pair("stride", self.stride)
         patch = (min(H, _PATCH), min(W, _PATCH)) if self.patch_size is None else _pair("patch_size", self.patch_size)
         if self.pooling is not None:
@@ -312,12 +312,14 @@ class ConvolutionalFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, B
         return self._cells * len(self.units_)
 
     def _images(self, X: Any, reset: bool) -> Array:
-        """Return images as rows of pixels, not copied if they are an array."""
+        """Return images as rows of pixels; arrays are not copied."""
         X, shape = check_real(X), None
         if isinstance(X, list | tuple):
             sizes = {np.shape(image) for image in X if isinstance(image, np.ndarray)}
             if len(sizes) > 1:
-                raise ValueError(f"X has images of shapes {', '.join(map(str, sorted(sizes)))}: bring all to one")
+                raise ValueError(
+                    f"X has images of shapes {', '.join(map(str, sorted(sizes)))}: resize all images to one shape"
+                )
             X = np.asarray(X)
         if isinstance(X, np.ndarray) and X.ndim > 4:
             raise ValueError(f"X has shape {X.shape}: pass images, (N, H, W), (N, H, W, channels) or (N, pixels)")
@@ -373,7 +375,7 @@ class ConvolutionalFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, B
             check_is_fitted(self.model)
             if self.model.n_features_in_ != rows.shape[1]:
                 raise ValueError(
-                    f"the model was fitted to rows of {self.model.n_features_in_} columns, patches have "
+                    f"the model was fitted to rows of {self.model.n_features_in_} columns, but patches have "
                     f"{rows.shape[1]} pixels: pass another patch_size"
                 )
             return self.model
@@ -398,7 +400,7 @@ class ConvolutionalFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, B
 
 
 def _pooled(rectified: Callable[[Array], Array], t: Array, ends: NDArray[np.intp], most: int, K: int) -> Array:
-    """Return the sums of the K answers to patches, (n, F + 1), over each cell; those of cell c begin at ends[c]."""
+    """Return the sums of the K responses to patches, (n, F + 1), over cells; cell c begins at ends[c]."""
     # several small cells share one product; cell by cell `transform` takes 1.09 to 1.23 times as long
     # (`python -m benchmarks.tricks pool`)
     pooled, ones, begins = np.empty((len(ends) - 1, K), t.dtype), np.ones(most, t.dtype), ends.tolist()
@@ -419,7 +421,7 @@ def _pooled(rectified: Callable[[Array], Array], t: Array, ends: NDArray[np.intp
 def _shared(
     rectified: Callable[[Array], Array], t: Array, shares: Array, ends: NDArray[np.intp], most: int, K: int
 ) -> Array:
-    """Return the sums of the K answers to patches by their shares, (n, cells), in cells; image i begins at ends[i]."""
+    """Return the sums over cells of the K responses to patches, weighted by shares; image i begins at ends[i]."""
     C = shares.shape[1]
     pooled = np.zeros(((len(ends) - 1) * C, K), t.dtype)
     for image, (begin, end) in enumerate(pairwise(ends.tolist())):
@@ -452,7 +454,7 @@ def _pair(name: str, value: Any) -> tuple[int, int]:
 
 
 def _whole(values: Any, lengths: tuple[int, ...]) -> bool:
-    """Return whether there are so many values, all of them whole numbers above zero."""
+    """Return whether there are `n` values, all of them whole numbers above zero."""
     return (
         isinstance(values, Sequence)
         and len(values) in lengths

@@ -40,7 +40,7 @@ class Digits:
     Attributes
     ----------
     train, test : ndarray of uint8 of shape (n, 784)
-        Images, row by row; 60000 and 10000.
+        The 60000 training images and the 10000 test images, row by row.
     train_labels, test_labels : ndarray of int64 of shape (n,)
     """
 
@@ -108,7 +108,7 @@ def read_mnist(folder: Path | str | None = None, *, verify: bool = True) -> Digi
 
 
 def fetched(mirrors: Sequence[str] = MIRRORS, cache: Any = None) -> Path:
-    """Return the folder with the four files, fetched on first use and compared with their SHA-256."""
+    """Return the folder with the four files, which are downloaded on first use and verified by SHA-256."""
     try:
         import pooch  # pyright: ignore[reportMissingImports]
     except ImportError as error:
@@ -139,7 +139,7 @@ def _samples(X: Images, labels: NDArray[np.int64], name: str) -> SequenceData:
 
 
 def _read(path: Path, n_axes: int, verify: bool) -> NDArray[np.uint8]:
-    """Return the array of one gzipped idx file, whose bytes are compared with the database before they are inflated."""
+    """Return the array of one gzipped idx file; its hash is verified before decompression."""
     try:
         packed = ms.storage.read_bytes(path)
     except OSError as error:
@@ -150,27 +150,31 @@ def _read(path: Path, n_axes: int, verify: bool) -> NDArray[np.uint8]:
     found = sha256(packed).hexdigest()
     whose = next((name for name, digest in FILES.items() if digest == found), path.name)
     if verify and whose != path.name:
-        raise ValueError(f"{path} holds the bytes of {whose}: were the two exchanged? Fetch them again")
+        raise ValueError(
+            f"{path} contains the data of {whose}, perhaps because the two files were swapped: fetch both again"
+        )
     if verify and found != FILES[path.name]:
         raise ValueError(f"{path} is truncated, damaged, or another file (SHA-256 differs): fetch it again")
     try:
         with gzip.GzipFile(fileobj=BytesIO(packed)) as stream:
             return _array(path, stream, n_axes, len(packed))
     except (OSError, EOFError, zlib.error) as error:
-        raise ValueError(f"{path} is truncated or no gzip file ({error}): fetch it again") from error
+        raise ValueError(f"{path} is truncated or not a gzip file ({error}): fetch it again") from error
 
 
 def _array(path: Path, stream: gzip.GzipFile, n_axes: int, taken: int) -> NDArray[np.uint8]:
-    """Return the array that an idx file holds; no more of it is inflated than its header says."""
+    """Return the array of an idx file; no more bytes are decompressed than the header states."""
     head = stream.read(4 + 4 * n_axes)
     if len(head) < 4 + 4 * n_axes or head[:4] != bytes((0, 0, 8, n_axes)):
         kind = "images" if n_axes == 3 else "labels"
-        raise ValueError(f"{path} does not begin as an idx file of {kind}: was it exchanged with another of the four?")
+        raise ValueError(
+            f"{path} is not an idx file of {kind}: check whether it was exchanged with another of the four files"
+        )
     shape = struct.unpack(f">{n_axes}I", head[4:])
     count = math.prod(shape)
     ms.storage.require_memory(path, taken + 2 * count, taken=taken)  # zlib joins the blocks that it inflates
     raw = stream.read(count)
     if len(raw) < count or stream.read(1):
         held = f"{len(raw)} bytes" if len(raw) < count else "more bytes"
-        raise ValueError(f"{path} says {shape} and holds {held}: it is truncated or damaged, fetch it again")
+        raise ValueError(f"{path} states {shape} and contains {held}: it is truncated or damaged, fetch it again")
     return np.frombuffer(raw, np.uint8).reshape(shape)

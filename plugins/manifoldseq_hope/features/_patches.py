@@ -11,13 +11,13 @@ from numpy.typing import NDArray
 from ..families._family import Array
 
 _PIXELS = 1 << 19
-"""Pixels of the patches that are cut out together."""
+"""Number of pixels of the patches that are processed together."""
 CONSTANT = 1e-5
-"""A patch is constant if its pixels differ by at most this share of the largest: about what rounding leaves."""
+"""A patch is constant if its pixels differ by at most this fraction of the largest, about the rounding error."""
 _ROOM = 1e3
-"""By this factor, squares of pixels stay below the largest number, so that they can be summed over a patch."""
+"""Squares of pixels stay below the largest number by this factor, so that they can be summed over a patch."""
 _IMAGES, _ROUNDS, _MORE = 1024, 20, 1.5
-"""Images read at a time to draw from; rounds of draws, and draws for each patch wanted, as some are constant."""
+"""Images per read, rounds of draws, and draws per requested patch (some patches are constant)."""
 
 
 @dataclass(frozen=True)
@@ -30,13 +30,13 @@ class Patches:
         Height, width and, if there are several, channels.
     patch_shape : (int, int)
     corners : ndarray of int of shape (P,)
-        First pixel of every patch, in an image read row by row, the channels of a pixel one after the other.
+        First pixel of every patch, in images that are stored row by row with adjacent channels.
     cells : ndarray of int of shape (P,)
-        Not decreasing.
+        The cell of every patch, in ascending order.
     offsets : ndarray of int of shape (D,)
-        From the first pixel of a patch to each of its D pixels, or values of pixels.
+        Offsets from the first pixel of a patch to each of its D values.
     shares : ndarray of shape (P, cells)
-        Weight of a patch in every cell: one or zero, or the bilinear ones of cells that overlap.
+        Weight of a patch in every cell: one or zero, or bilinear weights if cells overlap.
     """
 
     image_shape: tuple[int, ...]
@@ -55,7 +55,7 @@ class Patches:
         grid: tuple[int, int],
         overlap: bool = False,
     ) -> "Patches":
-        """Divide the positions of patches into cells; where that leaves a rest, the first cells have one more."""
+        """Divide the positions of patches into cells; if there is a remainder, the first cells have one more."""
         (H, W, channels), (h, w) = sizes_of(image_shape), patch_shape
         places = np.arange(0, H - h + 1, stride[0]), np.arange(0, W - w + 1, stride[1])
         down, right = (
@@ -73,9 +73,9 @@ class Patches:
         return cls(image_shape, patch_shape, corners[order], cells[order], offsets, shares[order])
 
     def varied(self, pixels: Array) -> NDArray[np.bool_]:
-        """Return, for every pixel of images one after the other, whether a patch that begins there is not constant.
+        """Return, for every pixel of consecutive images, whether the patch that begins there is not constant.
 
-        What it says of pixels that no patch begins at means nothing.
+        The values of pixels where no patch begins are meaningless.
         """
         # the largest and the least value of the window that begins at each: over channels, along rows, along columns
         _, W, channels = sizes_of(self.image_shape)
@@ -92,7 +92,7 @@ class Patches:
         return high > largest
 
     def cut(self, pixels: Array, at: NDArray[np.intp]) -> Array:
-        """Return patches, (D, n), of images one after the other; `at` are their first pixels."""
+        """Return patches, (D, n), of consecutive images; `at` contains their first pixels."""
         x = np.empty((len(self.offsets), len(at)), pixels.dtype)
         # pixel by pixel of the patch: `pixels[offsets[:, None] + at]` makes `ConvolutionalFeatures.transform` take 1.06
         # to 1.18 times as long (`python -m benchmarks.tricks cut`); mode="raise" copies, "clip" takes longer
@@ -101,16 +101,16 @@ class Patches:
         return x
 
     def groups(self) -> tuple[int, list[slice]]:
-        """Return how many images, and which parts of their patches, are worked on together."""
+        """Return the number of images and the slices of their patches that are processed together."""
         P, most = len(self.corners), max(64, _PIXELS // len(self.offsets))
         if most >= P:
             return most // P, [slice(0, P)]
         return 1, [slice(start, min(start + most, P)) for start in range(0, P, most)]
 
     def drawn(self, images: Any, n: int, dtype: Any, rng: np.random.Generator) -> Array:
-        """Return n normalized patches at random places, (n, D), none of them constant; all of them if there are fewer.
+        """Return n normalized patches at random positions, (n, D), or all if there are fewer; none of them is constant.
 
-        Images are read in their order, some at a time.
+        Images are read in order, in blocks.
         """
         total = len(images) * len(self.corners)
         if total <= n:
@@ -142,7 +142,7 @@ class Patches:
 
 
 def centred(x: Array) -> Array:
-    """Subtract from patches, (D, n), their means, and return their standard deviations, (n,)."""
+    """Subtract the means of patches, (D, n), in place, and return their standard deviations, (n,)."""
     mean = np.add.reduce(x, axis=0)
     mean /= len(x)
     x -= mean
@@ -158,20 +158,20 @@ def sizes_of(image_shape: tuple[int, ...]) -> tuple[int, int, int]:
 
 
 def _tents(places: int, cells: int) -> Array:
-    """Return weights, (places, cells), that fall linearly from one at the centre of a cell to zero at the next ones."""
+    """Return weights, (places, cells), that decrease linearly from one at the centre of a cell to zero at the next."""
     width = places / cells
     centres = (np.arange(cells) + 0.5) * width - 0.5
     return np.maximum(0.0, 1 - np.abs(np.arange(places)[:, None] - centres) / width)
 
 
 def _sliding(pixels: Array, width: int, step: int, of: np.ufunc) -> Array:
-    """Return the largest (least) of every `width` pixels that are `step` apart."""
+    """Return the maximum (minimum) of every `width` pixels at a distance of `step`."""
     last = len(pixels) - (width - 1) * step
     return reduce(of, (pixels[k * step : k * step + last] for k in range(width)))
 
 
 def read(images: Any, some: slice, dtype: Any) -> Array:
-    """Return the pixels of some images, one image after the other; raise ValueError for NaN, infinity and overflow."""
+    """Return the pixels of consecutive images; raise ValueError for NaN, infinity and overflow."""
     part = np.asarray(images[some])
     pixels = np.ascontiguousarray(part, dtype=dtype).reshape(-1)
     if part.dtype.kind == "f" and not np.abs(pixels).max() <= _largest(dtype):  # also if it is NaN

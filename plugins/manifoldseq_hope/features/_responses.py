@@ -17,7 +17,7 @@ from ._patches import centred
 
 KMEANS = ("triangle", "distance")
 OWN, OTHERS = (ProjectedMixture, SphericalKMeans), (KMeans, MiniBatchKMeans)
-"""Models whose responses are known."""
+"""Models that have responses."""
 
 Statistics = Callable[[Array], Array]
 Finish = Callable[[Array], None]
@@ -33,13 +33,13 @@ class Responses:
         None takes x as it is.
     c : ndarray of shape (M, 1) or None
     unit : {"x", "z", None}
-        What is brought to unit length.
+        The vector that is scaled to unit length.
     statistics : callable
         t(z), (n, M) -> (n, F).
     W : ndarray of shape (K, F)
     b : ndarray of shape (K,)
     finish : callable, optional
-        Makes responses, (n, K), of the products, in place.
+        Turns products into responses, (n, K), in place.
     """
 
     U: Array | None
@@ -51,10 +51,11 @@ class Responses:
     finish: Finish | None = None
 
     def inputs(self, x: Array) -> Array:
-        """Return t(z) and a one under it, (F + 1, n), of patches, (D, n), none of them constant; x is overwritten.
+        """Return t(z) with a row of ones, (F + 1, n), of patches, (D, n), that are not constant; x is overwritten.
 
-        Patches are brought to mean zero and standard deviation one, x to unit length where that is asked for. What
-        cancels is left out, and what can be done to z is not done to x, which has more rows.
+        Patches are normalized to mean zero and standard deviation one, and x is scaled to unit length if `unit` says
+        so. Scalings that cancel are omitted, and operations are applied to z rather than to x where possible, because x
+        has more rows.
         """
         # z = U (x - mean) / deviation is brought to unit length: the deviation cancels, and the mean moves into U, (M,
         # D)
@@ -74,17 +75,17 @@ class Responses:
 
     @property
     def linear(self) -> bool:
-        """Whether responses are ``W z + b``: t(z) = z, and nothing is done to products."""
+        """Whether responses are ``W z + b``, that is, t(z) = z and products are not changed."""
         probe = np.linspace(0.5, 2.0, self.W.shape[1])[None]
         return self.finish is None and np.array_equal(self.statistics(probe), probe)
 
     def astype(self, dtype: Any) -> "Responses":
-        """Return the same in another dtype."""
+        """Return the responses in another dtype."""
         parts = {name: getattr(self, name) for name in ("U", "c", "W", "b")}
         return replace(self, **{name: None if part is None else part.astype(dtype) for name, part in parts.items()})
 
     def factor(self, threshold: float = 0.0) -> Array:
-        """Return what inputs are multiplied with, (F + 1, K); it subtracts the threshold if products are responses."""
+        """Return the factor of inputs, (F + 1, K); it subtracts the threshold if products are responses."""
         b = self.b if self.finish is not None else self.b - self.b.dtype.type(threshold)
         return np.ascontiguousarray(np.concatenate([self.W, b[:, None]], axis=1).T)
 
@@ -92,7 +93,7 @@ class Responses:
 def responses_of(model: Any, D: int, weights: bool, kmeans: str) -> Responses:
     """Return the responses of a fitted model to patches of D pixels.
 
-    `weights` keeps ln pi_k in phi (37); `kmeans` says which feature k-means has.
+    `weights` keeps ln pi_k in phi (37); `kmeans` selects the response of k-means.
     """
     if isinstance(model, ProjectedMixture):
         return _of_mixture(model, D, weights)
@@ -129,7 +130,7 @@ def _of_mixture(estimator: ProjectedMixture, D: int, weights: bool) -> Responses
 
 
 def empty_units(model: Any, labels: NDArray[np.intp]) -> NDArray[np.bool_]:
-    """Return which units hold nothing: mixture weights below a thousandth of an equal share, clusters without a row."""
+    """Return which units are empty: mixture weights below a thousandth of an equal share, clusters without a row."""
     if isinstance(model, ProjectedMixture):
         return model.weights_ < 1e-3 / len(model.weights_)
     return np.bincount(labels, minlength=len(model.cluster_centers_)) == 0
@@ -149,6 +150,6 @@ def _distance(found: Array) -> None:
 
 
 def _nearness(found: Array) -> None:
-    """Turn squared distances to how much nearer a unit is than the mean of all units."""
+    """Convert squared distances to the mean distance of all units minus the distance of a unit."""
     _distance(found)
     np.subtract(found.mean(axis=1, keepdims=True), found, out=found)

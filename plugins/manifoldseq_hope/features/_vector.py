@@ -202,7 +202,7 @@ class VectorFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
         return found
 
     def _lifted(self, rows: Array) -> Array:
-        """Return rows less the mean with the further column; what differs from the mean by rounding alone is zero."""
+        """Return rows minus the mean, with the additional column; differences of the size of rounding become zero."""
         mean = self.mean_.astype(rows.dtype)
         rows = rows - mean
         rounding = np.abs(mean).max() * rows.dtype.type(8 * np.finfo(rows.dtype).eps)
@@ -230,14 +230,14 @@ def _number_of(model: Any) -> Any:
 def _dense_rows(estimator: VectorFeatures, X: Any, reset: bool) -> Array:
     if issparse(X):
         raise TypeError(
-            "X is sparse, and centred rows are not: pass X.toarray(), or fit VonMisesFisherMixture, PCAMovMF or "
+            "X is sparse, but centred rows are dense: pass X.toarray(), or fit VonMisesFisherMixture, PCAMovMF or "
             "SphericalKMeans, whose transform takes sparse rows"
         )
     return validate_rows(estimator, X, reset=reset)
 
 
 def _typical_length(rows: Array) -> float:
-    """Return the root of the mean square length of rows, also where squares over- or underflow."""
+    """Return the root mean square length of rows without overflow or underflow of squares."""
     largest = float(np.abs(rows).max())
     if not 0 < largest < np.inf:
         return largest

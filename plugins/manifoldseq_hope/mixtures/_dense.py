@@ -12,7 +12,7 @@ from ..families._family import Array
 
 @dataclass(frozen=True)
 class Dense:
-    """An affine layer ``x W' + b``, or one behind a projection, ``(x U') mu' + b``.
+    """An affine layer ``x W' + b``, or an affine layer after a projection, ``(x U') mu' + b``.
 
     Attributes
     ----------
@@ -34,7 +34,7 @@ class Dense:
     bias: Array
 
     def __call__(self, X: Array) -> Array:
-        """Return the layer of rows, (N, D) -> (N, K), not rectified."""
+        """Apply the layer to rows, (N, D) -> (N, K), without rectification."""
         Z = X if self.U is None else X @ self.U.T
         found = Z @ self.weight.T
         found += self.bias
@@ -68,7 +68,7 @@ class Dense:
 
 
 def decomposed(W: Array, b: Array | None = None, n_latent: Any = None) -> Dense:
-    """Return the layer of projection and units nearest to given weights, by their leading singular vectors.
+    """Return the layer with a projection that is nearest to given weights, from their leading singular vectors.
 
     Parameters
     ----------

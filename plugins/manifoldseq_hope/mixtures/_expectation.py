@@ -13,31 +13,31 @@ from ..families._family import Array
 from ._parameters import Model, Statistics
 
 _BLOCK = 1 << 20
-"""Entries of a block of components by rows."""
+"""Number of entries of a block of components by rows."""
 _FEATURES = 1 << 20
-"""Entries of a block of sufficient statistics by rows."""
+"""Number of entries of a block of sufficient statistics by rows."""
 # Tricks of speed (`python -m benchmarks.tricks responsibilities denormal`): without the sparse products 25 iterations
 # on patches of MNIST take 1.27 times as long, without the least exponent a fit with kappa=400 takes 1.44 times.
 _LOWEST = {np.dtype(np.float32): -70.0, np.dtype(np.float64): -650.0}
-"""Exponents are at least this: products of smaller numbers may be denormal."""
+"""Lower bound of exponents, because products of smaller numbers may be denormal."""
 _SPARSE = 1 / 12
-"""With at most this share of the responsibilities of a block above rounding, products are sparse."""
+"""Products are sparse if at most this fraction of the responsibilities of a block exceeds rounding."""
 _PATIENCE = 0.25
-"""Share of the blocks that may have more of them before they are no longer counted."""
+"""Fraction of the blocks that may exceed this limit before responsibilities are no longer counted."""
 
 
 @dataclass(frozen=True)
 class Block:
-    """A block of rows; the columns of its arrays lie one after the other in memory, as the sums over rows read them.
+    """A block of rows; its arrays are stored column by column, in the order in which sums over rows read them.
 
     Attributes
     ----------
     rows : slice
     x : ndarray of shape (b, D)
     z : ndarray of shape (b, M)
-        Of unit length if the model normalizes it.
+        Projections, scaled to unit length if the model normalizes z.
     length : ndarray of shape (b,) or None
-        |U x| where z was normalized.
+        |U x| if z is normalized.
     t : ndarray of shape (b, F + 1)
         Sufficient statistics, and a column of ones.
     """
@@ -56,7 +56,7 @@ class Expectation:
     ----------
     model : Model
     dtype : float32 or float64
-        Of the matrix products; sums over blocks are in float64.
+        The dtype of the matrix products; sums over blocks are computed in float64.
     """
 
     def __init__(self, model: Model, dtype: np.dtype) -> None:
@@ -72,7 +72,7 @@ class Expectation:
         self._rows = int(np.clip(min(_BLOCK // K, _FEATURES // F), 64, 4096))
 
     def blocks(self, X: Any, rows: int) -> Iterator[Block]:
-        """Go through the rows, so many at a time."""
+        """Yield slices of the rows."""
         for some in _slices(X, rows):
             if issparse(X):
                 x, length = X[some], None
@@ -127,7 +127,7 @@ class Expectation:
         return Statistics(n, counts, sums[:, : self.F].copy(), towards if slope else None, total)
 
     def _statistics_of_directions(self, X: Any, weight: Array | None) -> Statistics:
-        """Return the statistics of rows of unit length that are not projected: t is z is x, in no copy."""
+        """Return the statistics of unit rows that are not projected, where t, z and x are the same array."""
         K, total = len(self._forward), 0.0
         counts, sums = np.zeros(K), np.zeros((K, self.F))
         exponentials = _Exponentials(K, self.dtype)
@@ -149,7 +149,7 @@ class Expectation:
         return Statistics(n, counts, sums, None, total)
 
     def _of_directions(self, X: Any, rows: int) -> Iterator[tuple[slice, Any, Array]]:
-        """Go through rows that are not projected, with phi (37), (K, b)."""
+        """Yield blocks of rows that are not projected, with phi (37), (K, b)."""
         mu, offset = self._forward[:, : self.F], self._forward[:, self.F :]
         across = np.ascontiguousarray(mu.T) if issparse(X) else None
         for some in _slices(X, rows):
@@ -159,7 +159,7 @@ class Expectation:
             yield some, x, phi
 
     def _pulled(self, block: Block, G: Array) -> Array:
-        """Return the derivative by U x of each row, from that by t."""
+        """Return the derivative by U x of each row, from the derivative by t."""
         found = self.model.family.pullback(block.z, G)
         # through z = Ux / |Ux|: the part across z, over the length (63)
         if block.length is not None:
@@ -170,7 +170,7 @@ class Expectation:
         return found
 
     def _parts(self, X: Any) -> Iterator[tuple[slice, Array]]:
-        """Go through the rows with phi (37), (K, b)."""
+        """Yield blocks of rows with phi (37), (K, b)."""
         rows = max(self._rows // 4, 64)  # phi stays in the cache
         if not len(self.model.U):
             for some, _, phi in self._of_directions(X, rows):
@@ -212,16 +212,17 @@ class Expectation:
 
 
 class _Exponentials:
-    """exp of the log-densities of a block less the largest of each row; sparse where most are below rounding."""
+    """exp of the log-densities of a block minus the maximum of each row; sparse if most values are below rounding."""
 
     def __init__(self, K: int, dtype: np.dtype) -> None:
         self.reach = dtype.type(np.log(K / np.finfo(dtype).eps))
         self.seen, self.dense = 0, 0
 
     def of(self, phi: Array) -> tuple[Array | csr_array, Array]:
-        """Return exp(phi - top), (K, b), and the largest phi of each row, top (b,).
+        """Return exp(phi - top), (K, b), and the maximum of phi for each row, top (b,).
 
-        All that a sparse result leaves out of a row is less than its largest entry times the machine epsilon.
+        The sum of the entries that a sparse result omits from a row is less than the largest entry times the machine
+        epsilon.
         """
         top = phi.max(axis=0)
         self.seen += 1
@@ -255,7 +256,7 @@ def _slices(X: Any, rows: int) -> Iterator[slice]:
 
 
 class Gram:
-    """X' X of sparse rows, never formed: its products with few vectors, and its trace."""
+    """X' X of sparse rows as an operator that is not stored as a matrix."""
 
     __array_ufunc__ = None  # so that products with arrays on the left come here
 
@@ -288,7 +289,7 @@ class Gram:
 
 
 def second_moment(X: Any, weight: Array | None = None) -> Any:
-    """Return X' X, (D, D), weighted if there are weights; blocks are summed in float64. Of sparse rows a `Gram`."""
+    """Return X' X, (D, D), weighted if there are weights, summed over blocks in float64; a `Gram` for sparse rows."""
     if issparse(X):
         return Gram(X, weight)
     D = X.shape[1]

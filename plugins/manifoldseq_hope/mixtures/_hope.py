@@ -277,7 +277,7 @@ class HOPE(ProjectedMixture):
         return self
 
     def _with(self, problem: Any, kind: Any) -> Any:
-        """Return the sums of the rows of a problem, for updates of another model of them."""
+        """Return the sums over the rows of a problem for another model of these rows."""
         from functools import partial
 
         from ._likelihood import carry, polar
@@ -287,7 +287,7 @@ class HOPE(ProjectedMixture):
         return replace(additive, damped=damped, carry=partial(carry, kind))
 
     def _structure(self, problem: Any) -> dict[str, Any]:
-        """Return the settings that the arrays of a model are of, as they are meant."""
+        """Return the settings that determine the shapes and the meaning of the arrays of a model."""
         return {
             "n_components": problem.data.model.kind.n_components,
             "n_latent": problem.data.model.kind.M,
@@ -301,9 +301,8 @@ class HOPE(ProjectedMixture):
         for name, value in self._structure(problem).items():
             if value != self.structure_[name]:
                 raise ValueError(
-                    f"{name}={quoted(value)} differs from {quoted(self.structure_[name])}, that of the first "
-                    f"call of partial_fit: "
-                    "fit again, or set it back"
+                    f"{name}={quoted(value)} differs from {quoted(self.structure_[name])}, the value in the first "
+                    "call of partial_fit: fit again, or restore that value"
                 )
 
     @property

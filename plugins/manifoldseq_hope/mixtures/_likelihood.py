@@ -1,7 +1,7 @@
 """The parts of the models ``hope.movmf``, ``hope.gmm``, ``hope.family`` and ``hope.vmf``.
 
 A `HopeModel` is the first argument of every part. Points are the head of a projection (`Rows`), the weights, and the
-parameters of the family. Everything but a sweep over the rows is a function of the `Statistics`.
+parameters of the family. All other quantities are functions of the `Statistics`, which one pass over the rows computes.
 """
 
 from __future__ import annotations
@@ -276,9 +276,9 @@ def minus_log_likelihood(model: HopeModel, point: Point, found: Statistics) -> f
 
 
 def _rest(model: HopeModel, point: Point, found: Statistics) -> tuple[float, tuple[Any, ...]]:
-    """Return the part of the likelihood outside the latent space, of as many rows as are in the sums, and by the head.
+    """Return the part of the likelihood outside the latent space for the rows in the sums, and its derivative.
 
-    The derivative has that of the sums in it.
+    The derivative includes the derivative of the sums.
     """
     data = model.data
     if found.n != data.n:
@@ -289,7 +289,7 @@ def _rest(model: HopeModel, point: Point, found: Statistics) -> tuple[float, tup
 
 @np.errstate(all="ignore")
 def value_and_gradient(model: HopeModel, point: Point, found: Statistics) -> tuple[float, Point]:
-    """Return it with its derivatives, by Fisher's identity: (22), (25)-(28), (32)-(34)."""
+    """Return minus the mean log-likelihood and its derivatives, by Fisher's identity: (22), (25)-(28), (32)-(34)."""
     size, at = model.rows.size, model.at(point)
     dtype, n = point[0].dtype, found.n
     rest, by_head = _rest(model, point, found)
@@ -325,7 +325,7 @@ pca, random, seeds = (partial(_start, name) for name in ("pca", "random", "none"
 
 
 def starting(problem: ms.Problem, U: Array, rng: np.random.Generator) -> Point:
-    """Return the start with this projection, and components at k-means++ seeds behind it."""
+    """Return the start with this projection and with components at k-means++ seeds of the projected rows."""
     model, kind = problem.data.model, problem.data.model.kind
     sizes = kind.n_components, kind.family, kind.normalize_z
     found = seeded(U, problem.data.blocks, *sizes, rng, model.data.weight, model.scaling)
@@ -333,7 +333,7 @@ def starting(problem: ms.Problem, U: Array, rng: np.random.Generator) -> Point:
 
 
 def _like(parameters: Any, shapes: Any) -> tuple[Any, ...]:
-    """Return the parameters of the family, those of a product of manifolds as tuples."""
+    """Return the parameters of the family; parameters on a product of manifolds become tuples."""
     return tuple(
         tuple(part) if shape and isinstance(shape[0], tuple) else part
         for part, shape in zip(parameters, shapes, strict=True)
@@ -353,7 +353,7 @@ def em(model: HopeModel, point: Point, found: Statistics) -> Point:
 
 
 def polar(model: HopeModel, point: Point, found: Statistics, damping: float) -> Point:
-    """Return the projection of a linear minorant, polar(g1 + g2 + c U), and the likeliest mixture turned along.
+    """Return the projection that maximizes a linear minorant, polar(g1 + g2 + c U), and the rotated M-step mixture.
 
     g1 is the derivative of the mean of L1 (34), g2 = U S / (n sigma²) that of the signal part of L2 (22), which is
     convex in U; c is in units of |g1|.
@@ -375,7 +375,7 @@ def update_factors(model: HopeModel) -> dict[str, tuple[str, ...]]:
 
 
 def carry(model: HopeModel, old: Point, new: Point, found: Statistics) -> Statistics:
-    """Return running sums in the coordinates of a new projection; the derivative is that of the next batch alone."""
+    """Return running sums in the coordinates of a new projection; the derivative is taken from the next batch only."""
     if not model.rows.size:
         return found
     return _turned(model, model.at(old).U, model.at(new).U, found)
@@ -395,7 +395,7 @@ def permuted(model: HopeModel, point: Point, rng: np.random.Generator) -> Point:
 
 
 def _short(i: int, point: Point) -> float:
-    """Return 1 - |u_i|^2, at most zero where (54) holds."""
+    """Return 1 - |u_i|^2, which is at most zero if (54) holds."""
     return float(1 - point[0][:, i] @ point[0][:, i])
 
 

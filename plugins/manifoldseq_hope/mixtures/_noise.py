@@ -74,7 +74,7 @@ class Noise:
     def value_and_gradient(
         self, U: Array, S: Array, n: float, whole: tuple[Array, float] | None = None
     ) -> tuple[float, Array]:
-        """Return L2 (21) and its derivative by U (22), (M, D), the variance following U.
+        """Return L2 (21) and its derivative by U (22), (M, D), including the dependence of the variance on U.
 
         For a batch, `whole` is the second moment and the number of all rows, which determine the variance.
         """
@@ -101,7 +101,7 @@ class Noise:
         return residual_energy(U, S)
 
     def _variance(self, U: Array, S: Array, n: float) -> tuple[float, Array | None]:
-        """Return sigma^2, and the eigenvector of the least variance of z if that is what bounds it."""
+        """Return sigma^2, and the eigenvector of the smallest variance of z if this variance is the bound."""
         M, D = U.shape
         if not isinstance(self.kind, str):
             return float(self.kind), None

@@ -20,7 +20,7 @@ class Model:
         The projection; its shape is (0, D) for models without a projection, where M is D.
     weights : ndarray of shape (K,)
     parameters : tuple
-        Of the family, with a leading axis of length K.
+        The parameters of the family, with a leading axis of length K.
     family : Family
     normalize_z : bool
         Whether z is scaled to unit length (30).
@@ -80,7 +80,7 @@ class Data:
 
     @property
     def energy(self) -> float:
-        """The sum of the squares; of rows without a second moment, which are of unit length, their weight."""
+        """The sum of the squares; the sum of the weights for rows without a second moment, which have unit length."""
         return self.n if self.S is None else float(self.S.trace())
 
     @property
@@ -96,7 +96,7 @@ class Statistics(Sums):
     Attributes
     ----------
     n : float
-        Rows, or the sum of their weights.
+        The number of rows, or the sum of their weights.
     counts : ndarray of shape (K,)
         N_k, the sums of the responsibilities (31).
     sums : ndarray of shape (K, F)

@@ -38,7 +38,7 @@ def penalty(U: Array) -> float:
 
 
 def penalty_gradient(U: Array) -> Array:
-    """Return the derivative (D - B) U (18) of the penalty, (M, D); at orthogonal rows, where it has none, sign(0) = 0.
+    """Return the derivative (D - B) U (18) of the penalty, (M, D), with sign(0) = 0 for orthogonal rows.
 
     Examples
     --------
@@ -64,5 +64,5 @@ def _directed(U: Any) -> Array:
         raise ValueError(f"U has shape {U.shape}: pass an (M, D) array")
     zero = np.flatnonzero(~U.any(axis=1))
     if len(zero):
-        raise ValueError(f"row {zero[0]} of U is all zeros: it has no direction, and no correlation with the others")
+        raise ValueError(f"row {zero[0]} of U is all zeros: remove it, because it has no direction")
     return U

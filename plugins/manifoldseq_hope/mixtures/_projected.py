@@ -48,9 +48,9 @@ RULES = {
     "quantile": (check_number, 0.0, 1.0),
     "threshold": (check_optional, check_number, -np.inf),
 }
-"""Of parameters that all of them have."""
+"""Constraints of the parameters that all subclasses have."""
 _ALIKE = 0.5
-"""Components whose log-likelihoods differ by less than this everywhere are told to be alike."""
+"""Components whose log-likelihoods differ by less than this value for all rows are reported as coincident."""
 _INTERRUPTED = ms.Status.INTERRUPTED
 _OF_BATCHES = ("running_counts_", "running_sums_", "running_radius_", "n_seen_", "batches_", "structure_")
 """Attributes of `partial_fit`."""
@@ -71,7 +71,7 @@ class ProjectedMixture(  # pyright: ignore[reportIncompatibleMethodOverride]  # 
 
     @abstractmethod
     def _asked(self, N: int, D: int, most: int) -> tuple[str, dict[str, Any]]:
-        """Return the name of the model and its parameters for N rows of D columns, after all checks.
+        """Validate the parameters; return the name of the model and its parameters for N rows of D columns.
 
         ``n_latent="auto"`` is at most `most`.
         """
@@ -171,7 +171,8 @@ class ProjectedMixture(  # pyright: ignore[reportIncompatibleMethodOverride]  # 
             self.log_likelihood_ = -best.fun
         if self._coincident():
             warnings.warn(
-                f"kappa={self.kappa:g} is too low for these rows: all components point the same way, raise it, pass "
+                f"kappa={self.kappa:g} is too low for these rows: all components have the same direction. Raise it, "
+                "pass "
                 "kappa='shared', or centre the rows",
                 stacklevel=3,
             )
@@ -182,7 +183,7 @@ class ProjectedMixture(  # pyright: ignore[reportIncompatibleMethodOverride]  # 
         return self
 
     def _stated(self, data: Data, more: bool = False) -> ms.Problem:
-        """Return the problem of the registered model for these rows; `more` says that other rows will follow them."""
+        """Return the problem of the registered model for these rows; `more` announces further rows."""
         N, D = data.X.shape
         # beyond the rank of the rows axes are arbitrary, and nothing varies along them; a row of weight two is two rows
         several = max(N, int(data.n)) - 1
@@ -191,18 +192,18 @@ class ProjectedMixture(  # pyright: ignore[reportIncompatibleMethodOverride]  # 
         return self._problem(name, data, **params)
 
     def _initializer(self, problem: ms.Problem) -> str | None:
-        """Return the name of the initializer; None for the first."""
+        """Return the name of the initializer; None selects the first registered initializer."""
         return None
 
     def _behind_projection(self, rows: Any) -> Iterator[Any]:
-        """Yield z = U x of blocks of rows as components see them."""
+        """Yield z = U x of blocks of rows, in the form that components model."""
         U = self._projection
         for part in row_blocks(rows.shape[0]):
             z = rows[part].astype(np.float64) @ U.T if len(U) else rows[part]
             yield unit_rows(z) if self._normalize_z else z
 
     def _coincident(self) -> bool:
-        """Return whether a fixed concentration has made all components alike."""
+        """Return whether all components coincide because of a fixed concentration."""
         if self.names_ != ("mu",) or not isinstance(self.kappa, Real) or len(self.weights_) == 1:
             return False
         # phi (37) of two components, less their weights, differ by at most kappa |m_j - m_k| on the sphere
@@ -210,7 +211,7 @@ class ProjectedMixture(  # pyright: ignore[reportIncompatibleMethodOverride]  # 
         return 2 * float(self.kappa) * float(np.linalg.norm(apart, axis=1).max()) < _ALIKE
 
     def _fit_by_bic(self, X: Any, sample_weight: Any, observers: Sequence[Any], checkpoint: Any, resume: bool) -> Self:
-        """Fit with the number of components of least `bic`: of powers of two until it rises, then of those between."""
+        """Fit with the number of components that minimizes `bic`: powers of two, then numbers between the best."""
         check_choice("n_components", self.n_components, ("auto",))
         rows, weight = with_direction(
             *self._checked_fit(X, sample_weight)
@@ -328,9 +329,9 @@ class ProjectedMixture(  # pyright: ignore[reportIncompatibleMethodOverride]  # 
         if model.family.directional != self._normalize_z and not self._given_length:
             other = "a family of directions" if self._normalize_z else "normalize_z=True"
             warnings.warn(
-                f"score is no density of rows: components of the family {quoted(model.family.name)} do not "
+                f"score is not a density of rows: components of the family {quoted(model.family.name)} do not "
                 f"integrate to one "
-                f"over the z of normalize_z={self._normalize_z}; to compare models take {other}",
+                f"over the z of normalize_z={self._normalize_z}. To compare models, use {other}",
                 stacklevel=2,
             )
         M, D = model.M, self.n_features_in_
@@ -346,7 +347,7 @@ class ProjectedMixture(  # pyright: ignore[reportIncompatibleMethodOverride]  # 
         return found
 
     def _radius(self) -> Radius | None:
-        """Return the kind of law that |z| has, if a mixture models directions, or directions given |z|."""
+        """Return the kind of the distribution of |z| if a mixture models directions, or directions given |z|."""
         model = self._model()
         M, D = model.M, model.U.shape[1]
         of_directions = (model.family.directional and self._normalize_z) or self._given_length
@@ -358,11 +359,11 @@ class ProjectedMixture(  # pyright: ignore[reportIncompatibleMethodOverride]  # 
 
     @property
     def _given_length(self) -> bool:
-        """Whether components are von Mises-Fisher distributions of a z that is not brought to unit length."""
+        """Whether components are von Mises-Fisher distributions and z is not scaled to unit length."""
         return not self._normalize_z and self.names_ == ("mu",)
 
     def _n_parameters(self) -> int:
-        """Return how many numbers the model is free to choose."""
+        """Return the number of free parameters of the model."""
         D, K, model = self.n_features_in_, len(self.weights_), self._model()
         M = model.M
         own = sum(manifold.dim for manifold in model.family.manifolds(K, M))
@@ -436,7 +437,7 @@ class ProjectedMixture(  # pyright: ignore[reportIncompatibleMethodOverride]  # 
         return (rows if self.mean_ is None else rows + self.mean_), labels
 
     def to_relu_layer(self) -> Dense:
-        """Return the rectified layer that the model is (5.1): ``w_k = U' mu_k``, ``b_k = ln pi_k + ln C_M - epsilon``.
+        """Convert the model to a rectified layer (5.1): ``w_k = U' mu_k``, ``b_k = ln pi_k + ln C_M - epsilon``.
 
         Returns
         -------
@@ -460,7 +461,7 @@ class ProjectedMixture(  # pyright: ignore[reportIncompatibleMethodOverride]  # 
         return Dense(self.components_.copy(), mu.copy(), offset + self._above())
 
     def to_rbf_layer(self) -> tuple[Array, Array, Array]:
-        """Return the radial-basis-function layer that a model of diagonal Gaussians is (footnote 5).
+        """Convert a model of diagonal Gaussians to a radial-basis-function layer (footnote 5).
 
         Returns
         -------
@@ -491,12 +492,12 @@ class ProjectedMixture(  # pyright: ignore[reportIncompatibleMethodOverride]  # 
         check_is_fitted(self, "weights_")
         if self.names_[0] != name:
             kind = "von Mises-Fisher distributions" if name == "mu" else "Gaussians"
-            raise ValueError(f"{layer} is for components that are {kind}: fit another family")
+            raise ValueError(f"{layer} requires components that are {kind}: fit another family")
         if self._normalize_z:
-            raise ValueError(f"{layer} cannot bring z to unit length (footnote 4): fit with normalize_z=False")
+            raise ValueError(f"{layer} cannot scale z to unit length (footnote 4): fit with normalize_z=False")
 
     def __sklearn_tags__(self) -> Any:
-        """Say that sparse rows are taken, where they are."""
+        """Return the tags of scikit-learn; subclasses may accept sparse rows."""
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = self._takes_sparse
         return tags
@@ -518,7 +519,7 @@ class ProjectedMixture(  # pyright: ignore[reportIncompatibleMethodOverride]  # 
         return rows, weight
 
     def _prepared(self, rows: Any, weight: Array | None) -> Data:
-        """Return the rows as the model sees them, after checks."""
+        """Validate and prepare rows for the model."""
         if weight is not None and not weight.all() and not isinstance(rows, np.memmap):
             rows, weight = rows[weight > 0], weight[weight > 0]
         if self._unit:
@@ -541,7 +542,7 @@ class ProjectedMixture(  # pyright: ignore[reportIncompatibleMethodOverride]  # 
 
     @property
     def _projection(self) -> Array:
-        """Return U, of no rows where nothing is projected."""
+        """Return U; its shape is (0, D) if rows are not projected."""
         return self.components_
 
     def _second_moment(self, rows: Any, weight: Array | None) -> Any:
@@ -555,7 +556,7 @@ class ProjectedMixture(  # pyright: ignore[reportIncompatibleMethodOverride]  # 
         return self._scaled(_as_mapped(X, validate_rows(self, X, reset=False, sparse=self._takes_sparse)))
 
     def _directed(self, X: Any) -> Any:
-        """Return rows that have likelihoods: those of zeros have none where directions are modelled."""
+        """Return rows that have a likelihood; rows of zeros have none if directions are modelled."""
         rows = self._checked(X)
         if self._unit:
             check_directions(rows)
@@ -580,7 +581,7 @@ class ProjectedMixture(  # pyright: ignore[reportIncompatibleMethodOverride]  # 
         self.residual_share_ = residual_energy(model.U, data.S) / total if total > 0 and not whole else 0.0
 
     def _describe(self, family: Family) -> None:
-        """Set the fitted attributes that say what the parameters of the family are."""
+        """Set the fitted attributes that contain the parameters of the family."""
         self._forget("concentrations_", "directions_", "means_", "covariances_")
         if self.names_[0] == "mu":
             self.concentrations_ = np.linalg.norm(self.parameters_[0], axis=1)
@@ -592,7 +593,7 @@ class ProjectedMixture(  # pyright: ignore[reportIncompatibleMethodOverride]  # 
 
 
 def _as_mapped(X: Any, rows: Any) -> Any:
-    """Return validated rows; those of a memory map as the map, which is known by its file."""
+    """Return validated rows; rows of a memory map stay a memory map."""
     return X if isinstance(X, np.memmap) and rows.dtype == X.dtype and rows.shape == X.shape else rows
 
 

@@ -17,7 +17,7 @@ KINDS = ("orthonormal", "scaled", "free")
 
 @dataclass(frozen=True)
 class Rows:
-    """The part of the likelihood that is about U alone, and the way from the head of a point to U and back.
+    """The part of the likelihood that depends on U only, and the conversion between the head of a point and U.
 
     Attributes
     ----------
@@ -28,7 +28,8 @@ class Rows:
     noise : Noise
     beta : float
     sign : {1, -1}
-        Of the Jacobian term N/2 ln det U U': 1 is the change of variables from x to z = U x; -1 as printed (44), (51).
+        Sign of the Jacobian term N/2 ln det U U': 1 for the change of variables from x to z = U x, -1 as printed in
+        (44) and (51).
     """
 
     kind: str
@@ -38,7 +39,7 @@ class Rows:
 
     @property
     def size(self) -> int:
-        """How many factors the head of a point has."""
+        """The number of factors of the head of a point."""
         return {"scaled": 2, "none": 0}.get(self.kind, 1)
 
     def factors(self, M: int, D: int) -> dict[str, ms.manifolds.Manifold]:
@@ -53,7 +54,7 @@ class Rows:
         return factors
 
     def head(self, U: Array) -> tuple[Array, ...]:
-        """Return the head of the point of orthonormal rows U."""
+        """Return the head of the point for orthonormal rows U."""
         if self.kind == "none":
             return ()
         V = np.ascontiguousarray(U.T)
@@ -67,9 +68,9 @@ class Rows:
         return U / head[1][:, None] if self.kind == "scaled" else U
 
     def value_and_gradient(self, head: tuple[Any, ...], slope: Array | None, data: Data) -> tuple[float, tuple]:
-        """Return the value of J + L2 (less the penalty), and the derivative of L1 + J + L2 by the factors of the head.
+        """Return J + L2 (minus the penalty), and the derivative of L1 + J + L2 by the factors of the head.
 
-        `slope` is the derivative of L1 by U; None where it was not summed.
+        `slope` is the derivative of L1 by U, or None if it was not computed.
         """
         if self.kind == "none":
             return 0.0, ()

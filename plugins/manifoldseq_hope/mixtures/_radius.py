@@ -1,4 +1,4 @@
-"""The distribution of |z|, which makes the likelihood of directions a density that compares dimensions."""
+"""The distribution of |z|, which makes likelihoods of directions comparable across dimensions."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -14,18 +14,19 @@ from ._parameters import Model
 _ROWS = 4096
 _SUMMED = 1 << 16
 _LEAST = 1e-6
-"""Share of the energy of a unit row that lies, at least, on either side of the projection: rounding in float32."""
+"""Minimum fraction of the energy of a unit row in the projection and in its complement: rounding in float32."""
 _SHARPEST = 1e12
-"""The largest parameter of a law: lengths that are all the same have no density."""
+"""The largest parameter of a distribution, because lengths that are all equal have no density."""
 
 
 @dataclass(frozen=True)
 class Radius:
-    """The law of |z| for rows x with z = U x, where a mixture models the direction z / |z|, or the direction given |z|.
+    """The distribution of |z| for z = U x, if a mixture models the direction z / |z|, or the direction given |z|.
 
-    Of rows of any length a gamma law of |z|, its parameters shape and scale: ``ln p(z)`` is that of the direction, plus
-    ``ln law(|z|) - (M - 1) ln |z|``. Of unit rows a beta law of |z|^2, the residual having any direction across U: a
-    density on the unit sphere of R^D. There is none where unit rows are not projected, whose |z| is one.
+    For rows of arbitrary length, |z| has a gamma distribution with parameters shape and scale, and ``ln p(z)`` is the
+    log-density of the direction plus ``ln law(|z|) - (M - 1) ln |z|``. For unit rows, |z|^2 has a beta distribution and
+    the direction of the residual is uniform orthogonally to U, which gives a density on the unit sphere of R^D. Unit
+    rows that are not projected have |z| = 1 and need no distribution.
 
     Attributes
     ----------
@@ -45,7 +46,7 @@ class Radius:
         return found
 
     def statistics(self, X: Any, weight: Array | None) -> Array:
-        """Return what the law follows from, (2,): the means of |z| and of ln |z|, or of |z|^2 and of |z|^4."""
+        """Return the statistics of the distribution, (2,): the means of |z| and of ln |z|, or of |z|^2 and of |z|^4."""
         length, least = self.lengths(X), 0.0
         if self.kind == "gamma":
             least = 1e-12 * float(np.average(length, weights=weight)) or 1.0
@@ -63,7 +64,7 @@ class Radius:
         return total / mass
 
     def law(self, statistics: Array) -> Array:
-        """Return the parameters of the law, (2,): the likeliest gamma law, or the beta law of the same moments."""
+        """Return the parameters, (2,), of the gamma (maximum likelihood) or beta distribution (moments)."""
         if self.kind == "beta":
             mean, square = statistics
             spread = mean * (1 - mean) / max(square - mean * mean, 1 / _SHARPEST) - 1
@@ -80,7 +81,7 @@ class Radius:
         return np.array([a, mean / a])
 
     def log_density(self, X: Any, law: Array) -> Array:
-        """Return what is added to the log-density of the direction of z: with it, that of the rows (or of z)."""
+        """Return the term that turns the log-density of the direction of z into that of the rows (or of z)."""
         M, D = self.U.shape
         length, (a, b) = self.lengths(X), law
         if self.kind == "gamma":
@@ -94,11 +95,11 @@ class Radius:
         return beta + np.log(2) - area
 
     def lengths_drawn(self, n: int, law: Array, rng: np.random.Generator) -> Array:
-        """Return draws of |z|, (n,)."""
+        """Return samples of |z|, (n,)."""
         return rng.gamma(law[0], law[1], n) if self.kind == "gamma" else np.sqrt(rng.beta(law[0], law[1], n))
 
     def draw(self, z: Array, law: Array, variance: Any, rng: np.random.Generator, length: Array | None = None) -> Array:
-        """Return rows, (n, D), whose z have these directions, (n, M), and these lengths, (n,), or drawn ones."""
+        """Return rows, (n, D), whose z have these directions, (n, M), and these or random lengths, (n,)."""
         noise = rng.standard_normal((len(z), self.U.shape[1]))
         noise -= noise @ self.U.T @ self.U
         if length is None:
@@ -111,10 +112,10 @@ class Radius:
 
 
 def log_shares(model: Model, length: Array) -> Array:
-    """Return the logarithm of the mass of each component among the z of these lengths, (n, K), where z is as it is.
+    """Return the log-mass of each component at these lengths of z, (n, K), if z is not scaled to unit length.
 
-    ``pi_k C_M(kappa_k) exp(mu_k'z)`` (9) over all directions of z is ``pi_k C_M(kappa_k) / C_M(kappa_k |z|)``: divided
-    by the sum of these over k, (7) is the density of the direction of z given its length.
+    The integral of ``pi_k C_M(kappa_k) exp(mu_k'z)`` (9) over all directions of z is ``pi_k C_M(kappa_k) / C_M(kappa_k
+    |z|)``. Divided by the sum of these integrals over k, (7) is the density of the direction of z given its length.
     """
     (mu,), M = model.parameters, model.M
     kappa, which = np.unique(np.linalg.norm(mu, axis=1), return_inverse=True)  # often one for all
@@ -124,5 +125,5 @@ def log_shares(model: Model, length: Array) -> Array:
 
 
 def _inside(length: Array) -> Array:
-    """Return |z|^2 of unit rows, off its ends."""
+    """Return |z|^2 of unit rows, bounded away from 0 and 1."""
     return np.clip(length * length, _LEAST, 1 - _LEAST)

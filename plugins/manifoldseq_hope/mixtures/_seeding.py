@@ -15,10 +15,10 @@ from ._expectation import Gram
 from ._parameters import Model
 
 _SEEN = 20
-"""Rows per component that the start of a mixture looks at."""
+"""Number of rows per component that the start of a mixture uses."""
 _LEAST = 2000
 _TRIES, _MANY = 10, 50
-"""Seedings of which the best is taken, where there are at most so many components."""
+"""Number of seedings, of which the best is used, and the largest number of components with several seedings."""
 
 
 def principal(S: Array | Gram, M: int) -> Array:
@@ -47,9 +47,10 @@ def seeded(
     weight: Array | None = None,
     scaling: Scaling | None = None,
 ) -> Model:
-    """Return a model whose components come from k-means++ on the projections of some rows (cosines on the sphere).
+    """Return a model with components from k-means++ seeds of projected rows (by cosines on the sphere).
 
-    The order of the rows does not matter, and a row of weight two is two rows, unless there are many.
+    The result does not depend on the order of the rows, and a row of weight two counts as two rows, unless rows are
+    subsampled because there are many.
     """
     blocks = X if isinstance(X, RowBlocks) else RowBlocks.of(X)
     N, M, most = blocks.n, len(U) or U.shape[1], max(_SEEN * K, _LEAST)

@@ -28,7 +28,7 @@ from ..families._rows import check_number_of, unit_rows, with_direction
 
 _BLOCK = 1 << 18
 _SEEN, _LEAST = 20, 2000
-"""Rows per cluster, and at least, that a start looks at."""
+"""Number of rows per cluster, and minimum number of rows, that a start uses."""
 
 
 class SphericalKMeans(ClassNamePrefixFeaturesOutMixin, ClusterMixin, TransformerMixin, BaseEstimator):
@@ -180,7 +180,7 @@ class SphericalKMeans(ClassNamePrefixFeaturesOutMixin, ClusterMixin, Transformer
         return _directions(validate_rows(self, X, reset=False, sparse=True))
 
     def __sklearn_tags__(self) -> Any:
-        """Say that sparse rows are taken."""
+        """Return the tags of scikit-learn: sparse rows are accepted."""
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
         return tags
@@ -191,9 +191,9 @@ class SphericalKMeans(ClassNamePrefixFeaturesOutMixin, ClusterMixin, Transformer
 
 
 def _directions(X: Any) -> tuple[Any, Array]:
-    """Return rows (N, D) and the factors (N,) that bring them to unit length; rows of zeros stay.
+    """Return rows (N, D) and the factors (N,) that scale them to unit length; rows of zeros stay.
 
-    The rows are X itself, which may be larger than memory, unless the squares of some over- or underflow.
+    The rows are X itself, which may be larger than memory, unless squares overflow or underflow.
     """
     if issparse(X):
         return unit_rows(X), np.ones(X.shape[0], X.dtype)
@@ -230,7 +230,7 @@ def _start(rows: Any, scale: Array, K: int, rng: np.random.Generator) -> tuple[d
 
 
 def _unit(rows: Any, scale: Array, which: Any) -> Any:
-    """Return some rows at unit length."""
+    """Return a block of rows scaled to unit length."""
     return diags_array(scale[which]) @ rows[which] if issparse(rows) else rows[which] * scale[which, None]
 
 

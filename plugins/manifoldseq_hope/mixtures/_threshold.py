@@ -9,13 +9,13 @@ from ._expectation import Expectation
 from ._parameters import Data, Model
 
 _ROWS = 10_000
-"""Rows that a quantile is taken over, evenly spaced."""
+"""Number of rows, evenly spaced, for a quantile."""
 _ENTRIES = 1 << 22
 _ITERATIONS = 50
 
 
 def threshold_of(expectation: Expectation, data: Data, given: float | None, quantile: float) -> float:
-    """Return epsilon (39): the number given, or the quantile of phi (37) over the rows and components."""
+    """Return epsilon (39): the given number, or the quantile of phi (37) over the rows and components."""
     if given is not None:
         return float(given)
     keep = np.unique(np.linspace(0, data.X.shape[0] - 1, min(data.X.shape[0], _ROWS)).astype(np.intp))
@@ -27,7 +27,7 @@ def threshold_of(expectation: Expectation, data: Data, given: float | None, quan
 
 
 def located(model: Model, eta: Array, threshold: float) -> Array:
-    """Return the z whose log-likelihood contributions are nearest to ``eta + threshold`` where eta is above zero."""
+    """Return the z with log-likelihood contributions nearest to ``eta + threshold`` where eta is above zero."""
     K, M, family = model.n_components, model.M, model.family
     natural, offset = family.natural(model.parameters, M)
     with np.errstate(divide="ignore"):
@@ -53,14 +53,14 @@ def located(model: Model, eta: Array, threshold: float) -> Array:
 
 @dataclass(frozen=True)
 class _Trilateration:
-    """Least squares in z, (n, M): ``natural @ t(z)`` is to be the target, where components are active, both (n, K)."""
+    """Least squares in z, (n, M), of ``natural @ t(z)`` minus the target, both (n, K), over active components."""
 
     family: Family
     natural: Array
     centres: Array
 
     def solved(self, eta: Array, target: Array, active: Array) -> Array:
-        """Return z, by Levenberg and Marquardt for all rows at once, from the mean of the centres weighted by eta."""
+        """Return z by Levenberg-Marquardt steps for all rows together, from the mean of the centres weighted by eta."""
         total, M = eta.sum(axis=1, keepdims=True), self.centres.shape[1]
         z = eta @ self.centres / np.where(total > 0, total, 1.0)
         error, cost = self._error(target, active, z)

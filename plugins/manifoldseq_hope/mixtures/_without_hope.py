@@ -17,7 +17,7 @@ from ._sizes import latent_dimension
 
 
 class _TooLarge(MemoryError, AttributeError):
-    """An attribute does not fit into memory; an AttributeError too, so that `dir` and displays leave it out."""
+    """Error of an attribute that does not fit into memory; as an AttributeError it is skipped by `dir` and displays."""
 
 
 class VonMisesFisherMixture(ProjectedMixture):
@@ -57,7 +57,7 @@ class VonMisesFisherMixture(ProjectedMixture):
     model : str
         Name of the registered model whose cost is minimized.
     n_jobs, verbose
-        Threads of the starts, and what is logged of them: see `manifoldseq.estimators.fit_starts`.
+        The number of threads for the starts, and the amount of logging: see `manifoldseq.estimators.fit_starts`.
 
     Attributes
     ----------

@@ -1,4 +1,4 @@
-"""Initialization of networks: weights by (41), projections random or from principal components."""
+"""Initialization of networks: weights by (41), and random or principal projections."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -14,10 +14,10 @@ from ._windows import Windows
 
 STARTS = ("uniform", "pca")
 _ROWS = 10_000
-"""Rows that the projections of later layers look at."""
+"""Number of rows that determine the projections of later layers."""
 
 Sizes = tuple[tuple[int | None, int], ...]
-"""(M, K) of every layer; M is None where there is no projection."""
+"""(M, K) of every layer; M is None if there is no projection."""
 
 
 def checked_sizes(layers: Any, n_features: int) -> Sizes:
@@ -58,7 +58,7 @@ def begin(
     gamma: float,
     rng: np.random.Generator,
 ) -> tuple[tuple[Dense, ...], Dense | None]:
-    """Return the layers and the head (none for `n_classes` None) that training starts with, in float32."""
+    """Return the initial layers and the initial head (None if `n_classes` is None) in float32."""
     D, layers = X.shape[1], []
     rows = X
     for place, (M, K) in enumerate(sizes):
@@ -95,7 +95,7 @@ def uniform(rng: np.random.Generator, n_out: int, n_in: int, gamma: float) -> Ar
 
 
 def _leading(rows: Array | Windows, M: int, U: Array) -> Array:
-    """Return M leading principal directions (not centred); where the rows have fewer, what U adds to them."""
+    """Return M leading principal directions (not centred), completed by directions of U if the rows have fewer."""
     # second moments X'X, (D, D), block by block
     S = np.zeros((rows.shape[1], rows.shape[1]))
     for first in range(0, len(rows), _ROWS):

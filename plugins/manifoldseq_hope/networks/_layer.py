@@ -12,7 +12,7 @@ from ._torch import check_input, load_torch, module_base
 
 
 class HOPELayer(module_base()):  # pyright: ignore[reportUntypedBaseClass]
-    """A layer ``eta = max(0, (x U') mu' + b)`` of two matrices, the first a projection (Figure 1 (a)).
+    """A layer ``eta = max(0, (x U') mu' + b)`` of two matrices; the first is a projection (Figure 1 (a)).
 
     The two matrices are learned separately, and `merged` combines them into an ordinary layer with weights ``w_k = U'
     mu_k`` (Figure 1 (b)). z is not scaled to unit length (footnote 4). Train U by `manifoldseq.torch.RiemannianSGD`, or
@@ -122,7 +122,7 @@ class HOPELayer(module_base()):  # pyright: ignore[reportUntypedBaseClass]
 
     @classmethod
     def from_dense(cls, dense: Dense) -> Self:
-        """Return the layer of the arrays in a `Dense` with a projection, in their dtype."""
+        """Return the layer with the arrays of a `Dense` with a projection, in their dtype."""
         torch = load_torch()
         if dense.U is None:
             raise ValueError("the layer has no projection: use from_linear")

@@ -191,7 +191,7 @@ class HOPENetworkClassifier(ClassNamePrefixFeaturesOutMixin, TransformerMixin, C
             Rows that are not used for training. The error on them is measured after every epoch. Classes that do not
             occur in `y` count as errors.
         observers, checkpoint, resume
-            As in `manifoldseq.iterate`; an iteration is an epoch, the state holds the parameters as ``x``.
+            As in `manifoldseq.iterate`. An iteration is an epoch, and the parameters are the ``x`` of the state.
 
         Raises
         ------
@@ -233,7 +233,7 @@ class HOPENetworkClassifier(ClassNamePrefixFeaturesOutMixin, TransformerMixin, C
         return self._train(X, y, tuple(layers), validation, observers, checkpoint, resume)
 
     def decision_function(self, X: Any) -> Array:
-        """Return the scores of the classes, (N, classes); for two classes the second less the first, (N,)."""
+        """Return the scores of the classes, (N, classes); for two classes the second minus the first, (N,)."""
         scores = self._scores(X)
         return scores[:, 1] - scores[:, 0] if len(self.classes_) == 2 else scores
 
@@ -346,13 +346,13 @@ class HOPENetworkClassifier(ClassNamePrefixFeaturesOutMixin, TransformerMixin, C
             raise ValueError(f"y has one class, {quoted(self.classes_.tolist()[0])}: pass rows of at least two classes")
         largest = np.abs(X.frames if isinstance(X, Windows) else X).max()
         if largest > _LARGEST:
-            raise ValueError(f"X has entries as large as {largest:.0e}: scale it, so that they are about 1")
+            raise ValueError(f"X has entries as large as {largest:.0e}: scale X so that its entries are about 1")
         if not isinstance(X, Windows):
             X = np.ascontiguousarray(X, np.float32)
         return X, codes.astype(np.int64)
 
     def _checked_validation(self, validation: Any, learnt: Any) -> tuple[Array | Windows, Array]:
-        """Return validation rows and the numbers of their classes, -1 for one that is not learnt."""
+        """Return validation rows and the numbers of their classes; -1 denotes a class without training rows."""
         if not isinstance(validation, list | tuple) or len(validation) != 2:
             parts = f" of {len(validation)} parts" if isinstance(validation, list | tuple) else ""
             raise ValueError(f"validation is of type {type(validation).__name__}{parts}: pass a tuple (X, y)")
@@ -373,7 +373,7 @@ class HOPENetworkClassifier(ClassNamePrefixFeaturesOutMixin, TransformerMixin, C
         if not isinstance(X, Windows):
             return _VALIDATED(self, check_real(X), reset=False, dtype=[np.float32, np.float64])
         if X.shape[1] != self.n_features_in_:
-            raise ValueError(f"X has windows of {X.shape[1]} values, the network {self.n_features_in_} inputs")
+            raise ValueError(f"X has windows of {X.shape[1]} values, but the network has {self.n_features_in_} inputs")
         return X
 
     def _scores(self, X: Any) -> Array:
@@ -394,7 +394,7 @@ class HOPENetworkClassifier(ClassNamePrefixFeaturesOutMixin, TransformerMixin, C
 def settings_of(
     network: HOPENetworkClassifier, n_features: int, n_classes: int | None = None
 ) -> tuple[Sizes, Training]:
-    """Return the sizes of the layers and how they are trained, after all checks; units are counted if classes are."""
+    """Validate the parameters; return the sizes of the layers and the training settings."""
     sizes = checked_sizes(network.layers, n_features)
     check_parameters(network, {"init": (check_choice, STARTS), "gamma": check_positive})
     rate = network.learning_rate
@@ -427,7 +427,7 @@ def settings_of(
 
 
 def _arrays(rows: Array | Windows) -> tuple[Array, ...]:
-    """Return the arrays that rows are made of."""
+    """Return the arrays that contain the rows."""
     return (rows.frames, rows.starts) if isinstance(rows, Windows) else (rows,)
 
 
@@ -440,13 +440,13 @@ def _labels(X: Array | Windows, y: Any) -> Array:
 
 
 def _ends(momentum: Any) -> tuple[Any, Any]:
-    """Return the first and the last momentum, of a pair or of one number."""
+    """Return the initial and the final momentum from a pair or from one number."""
     several = isinstance(momentum, tuple | list) and len(momentum) == 2
     return (momentum[0], momentum[1]) if several else (momentum, momentum)
 
 
 def _replaced(layers: tuple[Dense, ...], given: tuple[Dense, ...]) -> tuple[Dense, ...]:
-    """Return the layers with the first ones replaced by given ones of the same sizes."""
+    """Return the layers with the first layers replaced by given layers of the same sizes."""
     for place, new in enumerate(given):
         old = layers[place] if place < len(layers) else None
         if old is None or [part.shape for part in old.parts] != [part.shape for part in new.parts]:

@@ -10,7 +10,7 @@ from manifoldseq.estimators import check_choice, check_number, check_whole, quot
 
 _ON_STIEFEL = ("polar", "qr")
 OF_HOPE = (*_ON_STIEFEL, "penalty")
-"""What keeps the rows of a HOPE layer orthonormal, or about so."""
+"""Methods that keep the rows of a HOPE layer orthonormal, exactly or approximately."""
 ORTHOGONALITIES = (*OF_HOPE, None)
 CRITERIA = ("softmax", "eta")
 
@@ -84,13 +84,13 @@ class ReduceOnPlateau:
     ----------
     first : float
     factor : float
-        The factor of the rate, below 1.
+        The factor by which the rate is reduced, below 1.
     tol : float
         Training ends when the error (%) decreases by less than `tol` in two consecutive epochs with lowered rates.
 
     References
     ----------
-    Zhang, Jiang, section 6.2: 0.004, halves, 0.1 %.
+    Zhang, Jiang, section 6.2: initial rate 0.004, factor 1/2, tolerance 0.1 %.
 
     Examples
     --------
@@ -112,7 +112,7 @@ class ReduceOnPlateau:
         check_number("tol", self.tol)
 
     def rate(self, errors: Sequence[float]) -> float:
-        """Return the rate of the next epoch, of the errors (%) at the start and after every epoch until now."""
+        """Return the rate of the next epoch from the errors (%) at the start and after every previous epoch."""
         return self.first * self.factor ** self._lowered(errors)
 
     def ended(self, errors: Sequence[float]) -> bool:
@@ -122,7 +122,7 @@ class ReduceOnPlateau:
 
     @staticmethod
     def _lowered(errors: Sequence[float]) -> int:
-        """Return how often the rate was lowered: once per epoch, from the first on that did not lower the error."""
+        """Return the number of reductions: one per epoch, beginning with the first epoch without improvement."""
         for place in range(1, len(errors)):
             if not errors[place] < errors[place - 1]:
                 return len(errors) - place
@@ -150,7 +150,7 @@ class Training:
         good = isinstance(self.dropout, tuple | list) and len(self.dropout) == 2
         if not good:
             raise ValueError(
-                f"dropout={quoted(self.dropout)} is not valid: pass two numbers, of the input and of hidden units"
+                f"dropout={quoted(self.dropout)} is not valid: pass two numbers, for the inputs and for hidden units"
             )
         for value in self.dropout:
             check_number("dropout", value, 0.0, 0.99)

@@ -41,13 +41,13 @@ from ._schedule import ReduceOnPlateau
 HEADS = ("softmax", "svm")
 _RULES = {"quantile": (check_number, 0.0, 1.0), "head": (check_choice, HEADS), "C": check_positive}
 _ROWS = 10_000
-"""Rows that scales and thresholds are taken over, evenly spaced."""
+"""Number of rows, evenly spaced, for scales and thresholds."""
 
 E = TypeVar("E", bound=BaseEstimator)
 
 
 def _copied(estimator: E) -> E:
-    """Return an unfitted estimator of the same parameters."""
+    """Return an unfitted estimator with the same parameters."""
     copied: Any = clone(estimator)
     return copied
 
@@ -257,10 +257,10 @@ class HOPEStack(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClassifierMix
             )
 
     def _sizes(self, n_features: int) -> Sizes:
-        """Return the sizes of the layers, after all checks."""
+        """Validate the parameters; return the sizes of the layers."""
         check_parameters(self, _RULES)
         if self.mixture is not None and not (isinstance(self.mixture, HOPE) and self.mixture.family == "movmf"):
-            raise ValueError(f"mixture={quoted(self.mixture)} gives no rectified layers: pass HOPE(family='movmf', …)")
+            raise ValueError(f"mixture={quoted(self.mixture)} has no rectified layers: pass HOPE(family='movmf', …)")
         layers = self.layers
         pairs = isinstance(layers, Sequence) and not isinstance(layers, str) and len(layers) > 0
         if not pairs or not all(isinstance(layer, Sequence) and len(layer) == 2 for layer in layers):
@@ -268,7 +268,7 @@ class HOPEStack(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClassifierMix
         return checked_sizes(layers, n_features)
 
     def _check_network(self, sizes: Sizes, n_classes: int | None) -> None:
-        """Raise ValueError, before layers are learnt, for a network in which they could not be fine-tuned."""
+        """Raise ValueError for a network that cannot fine-tune the layers, before the layers are learnt."""
         network = self.network
         if network is None:
             return
@@ -306,7 +306,7 @@ class HOPEStack(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClassifierMix
 
 
 def _layer(model: HOPE, rows: Array, mean: Array, quantile: float) -> Dense:
-    """Return the rectified layer of a model fitted to rows less their mean; z has unit length in the mean."""
+    """Return the rectified layer of a model fitted to centred rows; z has unit length on average."""
     rows = _some(rows)
     Z = rows @ model.components_.T
     length = float(np.linalg.norm(Z, axis=1).mean())
@@ -323,7 +323,7 @@ def _layer(model: HOPE, rows: Array, mean: Array, quantile: float) -> Dense:
 
 
 def _unit_scale(layers: tuple[Dense, ...], X: Array) -> tuple[Dense, ...]:
-    """Return layers whose features have unit root mean square: the same network but for one factor per layer."""
+    """Return layers rescaled by one factor each, such that features have unit root mean square."""
     made, rows, before = [], _some(X), 1.0
     for layer in layers:
         rows = np.maximum(layer(rows), 0)

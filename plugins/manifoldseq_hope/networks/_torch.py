@@ -10,7 +10,7 @@ from typing import Any
 
 @contextmanager
 def threads(n_jobs: int | None) -> Iterator[None]:
-    """Let torch use so many threads inside the block: -1 for one per core, None for as many as it has."""
+    """Set the number of torch threads inside the block: -1 for one per core, None for no change."""
     torch = load_torch()
     before = torch.get_num_threads()
     if n_jobs is not None:
@@ -37,7 +37,7 @@ def load_torch() -> Any:
 
 
 def check_input(name: str, x: Any, parameter: Any) -> None:
-    """Raise ValueError unless x is a tensor of the dtype of a layer's parameter, or autocast, which casts, is on."""
+    """Raise ValueError unless x is a tensor with the dtype of the layer's parameter or autocast is enabled."""
     torch = load_torch()
     if not isinstance(x, torch.Tensor):
         raise ValueError(f"the {name} are of type {type(x).__name__}: pass a tensor, torch.as_tensor({name})")
@@ -49,5 +49,5 @@ def check_input(name: str, x: Any, parameter: Any) -> None:
 
 
 def module_base() -> Any:
-    """Return `torch.nn.Module` to derive from, or `object` where torch is missing: using the class then says so."""
+    """Return the base class `torch.nn.Module`, or `object` if torch is missing; the class then raises an error."""
     return load_torch().nn.Module if find_spec("torch") else object

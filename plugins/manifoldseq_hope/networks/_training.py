@@ -49,14 +49,14 @@ class Trainer:
     ----------
     X : ndarray of shape (N, D), float32, or Windows
     y : ndarray of int of shape (N,)
-        Numbers of classes; -1 is an error whatever is predicted.
+        Numbers of classes; rows with -1 always count as errors.
     layers : sequence of Dense
         The network at the start: its rectified layers.
     head : Dense or None
-        The affine layer above them; None for the criterion (40).
+        The affine layer after the rectified layers; None for the criterion (40).
     training : Training
     seed : int
-        Order of the rows and dropout: epoch t depends on this number and t only.
+        Seed of the order of the rows and of dropout; epoch t depends on the seed and t only.
     validation : tuple of X and y, optional
         Rows whose error (%) is measured after every epoch; a rate of `ReduceOnPlateau` follows it.
     """
@@ -91,7 +91,7 @@ class Trainer:
         return self._measured(state, (), loss, error)
 
     def step(self, state: State) -> tuple[State, ms.Measures]:
-        """Return the state after one epoch, and the loss and the error (%) of its batches as they were seen."""
+        """Return the state after one epoch, and the loss and the error (%) of its batches before their updates."""
         torch, training, epoch = self.torch, self.training, state["epoch"]
         self._load(state)
         for optimizer in self.optimizers:
@@ -119,7 +119,7 @@ class Trainer:
         return self._measured(after, state.get("errors", ()), float(loss_sum) / N, 100 * float(wrong) / N)
 
     def dense(self, parts: Sequence[Array]) -> tuple[tuple[Dense, ...], Dense | None]:
-        """Return the layers and the head that the arrays of a state stand for."""
+        """Return the layers and the head from the arrays of a state."""
         rest = [np.array(part) for part in parts]
         layers = []
         for projected in self.projected:
@@ -181,7 +181,7 @@ class Trainer:
         return tuple(p.detach().numpy().copy() for p in self.parameters)
 
     def _applied(self, rows: "_Rows", loss: Any = None) -> tuple[float, float]:
-        """Return the mean loss (0 without one) and the error (%) of the network as it is."""
+        """Return the mean loss (0 without a criterion) and the error (%) of the current network."""
         total, wrong = 0.0, 0
         self.network.eval()
         with self.torch.no_grad():
@@ -195,7 +195,7 @@ class Trainer:
     def _measured(
         self, state: State, errors: tuple[float, ...], loss: float, error: float
     ) -> tuple[State, ms.Measures]:
-        """Return a state, with the errors on validation rows until then if there are any, and its measures."""
+        """Return a state with its measures, including the errors on validation rows up to this epoch."""
         if self.held is None:
             return state, self._measures(loss, {"error": error})
         errors = (*errors, self._applied(self.held)[1])

@@ -12,19 +12,20 @@ from manifoldseq.estimators import check_real, check_whole, quoted
 class Windows:
     """Windows of `width` frames around every frame of sequences, as rows of a matrix that is never stored as a whole.
 
-    Overlapping windows are views of the same frames, so that the rows take the memory of the frames: for 15 windows of
-    TIMIT 0.6 instead of 8 GB. The first and last frame of a sequence are repeated for windows that extend beyond it.
+    Overlapping windows are views of the same frames, so that the rows need only the memory of the frames: for windows
+    of 15 frames of TIMIT, 0.6 GB instead of 8 GB. The first and last frame of a sequence are repeated for windows that
+    extend beyond it.
 
     Parameters
     ----------
     sequences : sequence of array-like of shape (T_i, d)
     width : int
-        Odd.
+        Number of frames of a window, which must be odd.
 
     Attributes
     ----------
     shape : (int, int)
-        Frames of all sequences, and ``width * d``.
+        Number of frames of all sequences, and ``width * d``.
     dtype : numpy.dtype
         float32.
 
@@ -45,7 +46,7 @@ class Windows:
     def __init__(self, sequences: Sequence[ArrayLike], width: int = 15) -> None:
         check_whole("width", width)
         if width % 2 == 0:
-            raise ValueError(f"width={width} is even: pass an odd number, as many frames before as after")
+            raise ValueError(f"width={width} is even: pass an odd number, so that windows are centred")
         if isinstance(sequences, str) or not hasattr(sequences, "__iter__"):
             raise ValueError(f"sequences={quoted(sequences)} is not valid: pass a list of (T, d) arrays")
         around = width // 2

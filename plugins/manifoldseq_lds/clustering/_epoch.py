@@ -27,51 +27,53 @@ State = dict[str, Any]
 
 
 _SETTLED = 0.01
-"""The assignment settles when at most this fraction of the systems has moved; the inner iterations then double."""
+"""The assignment is settled if at most this fraction of the systems has moved; the inner iterations then double."""
 _MOST_INNER = 8
 _PATIENCE = 10
 _PROGRESS = 1e-4
-"""A descent that is behind the best member goes on so often, while it gains such a share of the objective each time."""
+"""Additional rounds of a descent that is worse than the best member, and the relative gain that each must reach."""
 MEDOIDS = 200
-"""Members of a large cluster that are compared as its medoid."""
+"""Number of candidates for the medoid of a large cluster."""
 GRAM_ROWS = 2000
-"""So many systems are compared with each other once; of more, the members next to a centre stand for all."""
+"""Up to this number of systems, all pairs are compared once; otherwise the members next to a centre are used."""
 _NEAREST = 40
-"""Members of a cluster that are compared as its medoid where there is no matrix of all pairs."""
+"""Number of candidates for the medoid of a cluster if there is no matrix of all pairs."""
 _TASK_BYTES = 2**26
-"""Outputs of the members of several centres that are gathered for one call."""
+"""Maximum number of output values of the members of several centres in one call."""
 RACE = "race"
-"""The start that is the best of several k-means runs on the kernel matrix."""
+"""The initialization by the best of several k-means runs on the kernel matrix."""
 _RACED = 1000
-"""The most systems that race."""
+"""Maximum number of systems for these runs."""
 _SILHOUETTE = 250
-"""The silhouette is that of at most so many systems, unless all pairs are known: with 500 it took half of a short
-fit of 1000 systems."""
+"""Maximum number of systems for the silhouette, unless all pairs are known.
+
+With 500, it took half of the time of a short fit of 1000 systems.
+"""
 SAME = 1e-10
-"""Centres whose squared distance is at most this share of the largest k(x, x) are the same."""
+"""Centres are equal if their squared distance is at most this fraction of the largest k(x, x)."""
 _EQUAL = 1e-12
-"""Squared distances that differ by less than this share of k(x, x) count as equal."""
+"""Squared distances that differ by less than this fraction of k(x, x) count as equal."""
 
 
 @dataclass(frozen=True)
 class Clustering:
-    """The data of one clustering problem, with the functions of it that k-means is made of.
+    """The data of one clustering problem, with the functions of k-means.
 
     Parameters
     ----------
     kernel : kernel object
     manifold : Manifold
-        Where the centres live.
+        The manifold of the centres.
     systems : Systems
-        With exactly the fields that the kernel's items have.
+        The systems, with exactly the fields of the kernel's items.
     n_clusters : int
     rule : CentreRule
     solver : str or solver
-        For the exact mean.
+        The solver of the exact mean.
     inner_iter : int
-        Its iterations per centre and epoch while the assignment moves.
+        Iterations of the solver per centre and epoch while the assignment changes.
     packed, self_values
-        The systems as the kernel packs them, and k(x, x) of each.
+        The systems in the packed form of the kernel, and k(x, x) of each.
     relocate : bool
         Whether centres may move to other clusters once the assignment has settled.
     """
@@ -88,7 +90,7 @@ class Clustering:
     relocate: bool = False
 
     def start(self, init: Any, rng: np.random.Generator, number: int) -> tuple[State, ms.Measures]:
-        """Return the state that k-means begins with, and its measures."""
+        """Return the initial state of k-means and its measures."""
         labels, rows, agreement = None, None, None
         if isinstance(init, Systems):
             centres = self.canonical(init)
@@ -114,7 +116,7 @@ class Clustering:
         return self._with_path(state, centres, self.feasible(centres)), measures
 
     def step(self, state: State) -> tuple[State, ms.Measures]:
-        """Return the state after one epoch: every centre updated, every system assigned."""
+        """Return the state after one epoch, which updates every centre and assigns every system."""
         if self.stable:
             centres, steps, spent = self._descended(state)
             return self._assigned(centres, {**state, "steps": steps}, spent)
@@ -139,7 +141,7 @@ class Clustering:
 
     @cached_property
     def stable(self) -> bool:
-        """Whether the centres are points ``[A; C]`` of all stable systems, with moments if these count."""
+        """Whether the centres are points ``[A; C]`` of all stable systems, with moments if moments are compared."""
         return isinstance(self.rule, ExactMean) and stable.covers(self.dynamics)
 
     @cached_property
@@ -148,7 +150,7 @@ class Clustering:
         return self.kernel.kernel if isinstance(self.kernel, MomentKernel) else self.kernel
 
     def _descended(self, state: State) -> tuple[Point, Array, float]:
-        """Return all centres after descent from the last ones, or from better medoids; step sizes; evaluations."""
+        """Return all centres after descent from the last centres or from better medoids, step sizes and evaluations."""
         labels, steps = state["labels"], state["steps"]
         order = np.argsort(labels, kind="stable")
         ends = np.cumsum(np.bincount(labels, minlength=self.n_clusters)).tolist()
@@ -173,7 +175,7 @@ class Clustering:
     def _fitted(
         self, starts: Point, members: list[Labels], inner: int, steps: Array | None = None
     ) -> tuple[Point, Array, float]:
-        """Return centres fitted to their members, step sizes, and evaluations in kernel values."""
+        """Return centres fitted to their members, step sizes, and the number of evaluated kernel values."""
         sizes = np.array([len(rows) for rows in members])
         ends = np.cumsum(sizes).tolist()
         groups = list(zip([0, *ends], ends, strict=False))
@@ -194,12 +196,12 @@ class Clustering:
 
     @cached_property
     def wide(self) -> NDArray[np.bool_]:
-        """Which systems have singular values above 0.99: their means may be below the medoid after a few steps."""
+        """Mask of systems with singular values above 0.99, whose means can be worse than the medoid at first."""
         return np.linalg.norm(self.systems.A, 2, axis=(1, 2)) > stable.RADIUS
 
     @cached_property
     def gram(self) -> Array | None:
-        """The kernel of all pairs, (N, N), where there are not too many."""
+        """The kernel matrix of all pairs, (N, N), if there are not too many."""
         return self.kernel.cross(self.packed, self.packed) if len(self.systems) <= GRAM_ROWS else None
 
     def _best_member(self, rows: Labels, values: Array) -> tuple[int, float]:
@@ -213,7 +215,7 @@ class Clustering:
         return int(some[best]), float(sums[best])
 
     def silhouette(self, labels: Labels) -> float:
-        """Return the mean silhouette of labels in feature space, of many systems that of evenly spaced ones."""
+        """Return the mean silhouette of labels in feature space; many systems are subsampled evenly."""
         if "gram" in vars(self) and self.gram is not None:
             return silhouette(self.self_values, self.gram, labels)
         rows = np.unique(np.linspace(0, len(labels) - 1, min(len(labels), _SILHOUETTE)).astype(int))
@@ -228,24 +230,25 @@ class Clustering:
         return len(np.unique(equal.argmax(axis=1)))  # each is where its like come first
 
     def pack_centres(self, centres: Point) -> Any:
-        """Return stacked centres as the kernel packs them."""
+        """Return stacked centres in the packed form of the kernel."""
         if not self.stable:
             return self.kernel.pack(as_systems(centres, self.kernel))
         packed = self.dynamics.pack_points(centres[0])
         return packed if self.dynamics is self.kernel else PackedMoments(packed, centres[1])
 
     def systems_of(self, centres: Point) -> tuple[Systems, NDArray[np.bool_]]:
-        """Return stacked centres as systems with orthonormal outputs, and which of them have no equivalent one."""
+        """Return stacked centres as systems with orthonormal outputs, and a mask of those without an equivalent one."""
         if self.stable:
             systems, deficient = stable.orthonormal(centres[0])
             return (systems if self.dynamics is self.kernel else replaced(systems, moments=centres[1])), deficient
         return as_systems(centres, self.kernel), np.zeros(self.n_clusters, dtype=bool)
 
     def improved(self, centre: Point, start: Point, rows: Labels, inner: int) -> tuple[Point, Point, float]:
-        """Return the new centre of the members `rows`, the point that the rule found from `start`, and its evaluations.
+        """Return the new centre of the members `rows`, the point of the rule from `start`, and its evaluations.
 
-        They differ where singular values of A are beyond the bound of (12), which the exact mean descends within: then
-        the centre stays what it was, or becomes the medoid of its members, if the rule finds nothing nearer to them.
+        The two differ if singular values of A exceed the bound of (12), which restricts the descent of the mean. The
+        centre then stays the same, or becomes the medoid of its members, unless the rule computes a point nearer to
+        them.
         """
         found, spent = self.rule(self, start, rows, inner)
         if not self.cut.any():
@@ -269,17 +272,17 @@ class Clustering:
 
     @cached_property
     def cut(self) -> Any:
-        """Which systems have singular values beyond the bound that the exact mean descends within."""
+        """Mask of systems with singular values beyond the bound that restricts the descent of the mean."""
         if self.stable or not isinstance(self.rule, CanonicalMean):
             return np.zeros(len(self.systems), dtype=bool)
         return beyond(self.manifold, points_of(self.systems))
 
     def feasible(self, centres: Point) -> Point:
-        """Return where descents from a centre, or from several, begin."""
+        """Return the starting points of descents from one centre or from several centres."""
         return self.manifold.nearest(centres) if self.cut.any() else centres
 
     def _with_path(self, state: State, centres: Point, path: Point) -> State:
-        """Return a state with the points that descents go on from: `path`, where it still holds one of `centres`."""
+        """Return a state with the starting points of the next descents: `path`, if it contains one of `centres`."""
         if not self.cut.any():
             return state
         pairs = zip(state["x"], centres, strict=True)
@@ -287,7 +290,7 @@ class Clustering:
         return {**state, "path": chosen(kept, path, self.feasible(state["x"]))}
 
     def cost_of_bound(self, state: State) -> str | None:
-        """Say what the bound of (12) would cost, if centres are beyond it and it is not next to nothing."""
+        """Return a warning about the effect of the bound of (12) if it is not negligible."""
         if "path" not in state:
             return None
         replaced = beyond(self.manifold, state["x"])
@@ -308,7 +311,7 @@ class Clustering:
         )
 
     def _of_members(self, centres: Point, labels: Labels) -> tuple[Array, ms.Measures]:
-        """Return kernel values of the systems with their own centres, by given labels, and the measures."""
+        """Return kernel values of the systems with their own centres for given labels, and the measures."""
         of_centres, values = self.pack_centres(centres), np.empty(len(labels))
         for k in range(self.n_clusters):
             rows = np.flatnonzero(labels == k)
@@ -318,7 +321,7 @@ class Clustering:
         return values, _measures(values, squared, len(labels))
 
     def _assigned(self, centres: Point, state: State, spent: float = 0.0) -> tuple[State, ms.Measures]:
-        """Return the state with these centres and every system at the nearest, and its measures."""
+        """Return the state with these centres and every system assigned to the nearest centre, and its measures."""
         values, squared = self.distances(centres)
         everyone = np.arange(len(self.systems))
         centres, labels, values, squared = self._repaired(centres, squared.argmin(axis=0), values, squared)
@@ -338,7 +341,7 @@ class Clustering:
     def _repaired(
         self, centres: Point, labels: Labels, values: Array, squared: Array
     ) -> tuple[Point, Labels, Array, Array]:
-        """Move the centre of an empty cluster to the worst represented system that its own cluster can spare."""
+        """Move the centre of an empty cluster to the system with the largest distance in a cluster of two or more."""
         for _ in range(self.n_clusters):
             sizes = np.bincount(labels, minlength=self.n_clusters)
             if sizes.all():
@@ -356,12 +359,12 @@ class Clustering:
         return centres, labels, values, squared
 
     def distances(self, centres: Point, rows: Labels | None = None) -> tuple[Array, Array]:
-        """Return kernel values and squared distances from stacked centres to all systems, or to some."""
+        """Return kernel values and squared distances from stacked centres to all systems or to a subset."""
         packed, own = (self.packed, self.self_values) if rows is None else (self.packed[rows], self.self_values[rows])
         return distances(self.kernel, self.pack_centres(centres), packed, own)
 
     def squared_to(self, rows: Any, others: Any = slice(None)) -> Array:
-        """Return the squared distances from some systems to all, or to others."""
+        """Return the squared distances from some systems to all systems or to a subset."""
         rows = np.asarray(rows)
         cross = self.kernel.cross(self.packed[rows], self.packed[others])
         return np.maximum(self.self_values[others] + self.self_values[rows, None] - 2 * cross, 0.0)
@@ -371,7 +374,7 @@ class Clustering:
         return tuple(leaf[0] for leaf in self._points([row]))
 
     def medoid(self, rows: Labels) -> int:
-        """Return the row of the member with the least sum of squared distances to the members."""
+        """Return the row of the member with the smallest sum of squared distances to the members."""
         return int(rows[medoid_row(self.kernel, self.packed[rows])])
 
     def objective(self, rows: Labels, beta: Array) -> ms.Objective:
@@ -379,7 +382,7 @@ class Clustering:
         return common_objective(self.kernel, self.packed[rows], beta)
 
     def packed_by(self, kernel: str) -> tuple[Any, Any]:
-        """Return another registered kernel of (A, C), and the systems as it packs them; both are kept."""
+        """Return another registered kernel of (A, C) and the systems packed by it; both are cached."""
         if kernel not in self._packed_by:
             other = ms.get_kernel(kernel)
             packed = other.pack(Systems.trusted({"A": self.systems.A, "C": self.systems.C}))
@@ -395,7 +398,7 @@ class Clustering:
         return self.canonical(self.systems[np.asarray(rows)])
 
     def canonical(self, systems: Systems) -> Point:
-        """Return systems as stacked points, ([A; C],) or (lam, V, U), followed by the moments or x1 if they count."""
+        """Return systems as stacked points, ([A; C],) or (lam, V, U), with moments or x1 if the kernel uses them."""
         if self.stable:
             packed = self.kernel.pack(systems)
             if self.dynamics is self.kernel:
@@ -405,9 +408,9 @@ class Clustering:
         return self.manifold.nearest(form) if isinstance(self.rule, CanonicalMean) and not self.cut.any() else form
 
     def _raced(self, rng: np.random.Generator) -> tuple[Labels | None, Labels, float]:
-        """Return labels, unless there are too many systems, rows of medoids, and the agreement: of a race of starts.
+        """Return the labels (None for too many systems), the rows of medoids and the agreement of several starts.
 
-        Each start is a kernel k-means, whose centres are means in feature space, of no system.
+        Each start is a kernel k-means, whose centres are means in feature space rather than systems.
         """
         N, K = len(self.systems), self.n_clusters
         some = np.arange(N) if N <= _RACED else np.sort(rng.permutation(N)[:_RACED])
@@ -420,7 +423,7 @@ class Clustering:
         return (labels if len(some) == N else None), rows, agreement
 
     def _spread_rows(self, rng: np.random.Generator) -> Labels:
-        """Choose the rows of K spread systems: greedy k-means++ with the squared distance in feature space."""
+        """Choose the rows of K systems by greedy k-means++ with the squared distance in feature space."""
         trials = 2 + int(np.log(self.n_clusters))
         rows = [int(rng.integers(len(self.systems)))]
         closest = self.squared_to(rows)[0]
@@ -439,9 +442,9 @@ class Clustering:
 
 
 def silhouette(own: Array, gram: Array, labels: Labels) -> float:
-    """Return the mean silhouette of labels under kernel values k(x, x) and k(x, y); NaN for one cluster, or N of them.
+    """Return the mean silhouette of labels for kernel values k(x, x) and k(x, y); NaN for one cluster or N clusters.
 
-    Distances are those of feature space.
+    Distances are computed in feature space.
     """
     if not 1 < len(np.unique(labels)) < len(labels):
         return float("nan")
@@ -455,7 +458,7 @@ def _members(labels: Labels, n_clusters: int) -> list[Labels]:
 
 
 def medoid_of(gram: Array, members: Labels) -> int:
-    """Return the place of the member with the least sum of squared distances to the members."""
+    """Return the index of the member with the smallest sum of squared distances to the members."""
     inner = gram[np.ix_(members, members)]
     return int((len(members) * inner.diagonal() - 2 * inner.sum(axis=1)).argmin())
 
@@ -474,7 +477,7 @@ def point_values(kernel: Any, points: list[Point], packed: Any, beta: Array, own
 
 
 def as_systems(point: Point, kernel: Any = None) -> Systems:
-    """Return a stack of points of the canonical manifold, or of that of a kernel with moments, as systems."""
+    """Return stacked points of the canonical manifold, or of the manifold of a kernel with moments, as systems."""
     last = "moments" if isinstance(kernel, MomentKernel) else "x1"
     return Systems.trusted(dict(zip(("A", "C", last), to_item(point), strict=False)))
 
@@ -489,7 +492,7 @@ def _measures(values: Array, squared: Array, moved: int, spent: float = 0.0) -> 
 
 
 def chosen(rows: Any, some: Point, others: Point) -> Point:
-    """Return stacked points: some where `rows`, else others."""
+    """Return stacked points: `some` where `rows` is true, and `others` elsewhere."""
     return tuple(
         np.where(rows.reshape(-1, *[1] * (one.ndim - 1)), one, other) for one, other in zip(some, others, strict=True)
     )
@@ -505,9 +508,9 @@ def _with_row(array: Array, k: int, row: Array) -> Array:
 
 
 _CANDIDATES = 200
-"""Members that may become the second centre of a split cluster."""
+"""Number of candidates for the second centre of a split cluster."""
 _INNER = 3
-"""Iterations for both centres of a split cluster."""
+"""Number of iterations for both centres of a split cluster."""
 
 
 def relocated(
@@ -515,9 +518,9 @@ def relocated(
 ) -> tuple[Point, Labels, Array, Array] | None:
     """Return centres, labels, kernel values and squared distances after a relocation that lowers the objective.
 
-    The cluster that is missed least is dissolved: its members would go to their second nearest centres. Its centre
-    moves into the cluster with the largest sum of squared distances but `tried`, where both centres are fitted. None if
-    nothing is gained.
+    The cluster whose removal raises the objective least is dissolved; its members move to their second nearest centres.
+    Its centre moves into the cluster with the largest sum of squared distances except those in `tried`, where both
+    centres are fitted. None if the objective does not decrease.
     """
     K = task.n_clusters
     if K < 2:
@@ -547,7 +550,7 @@ def relocated(
 
 
 def _split(task: Clustering, centre: Point, rows: Labels, own: Array) -> tuple[Point, float]:
-    """Return two stacked centres for the members `rows` of one, and the sum of squared distances to them."""
+    """Return two stacked centres for the members `rows` of one cluster, and the sum of squared distances to them."""
     some = rows[np.unique(np.linspace(0, len(rows) - 1, min(len(rows), _CANDIDATES)).astype(int))]
     # the candidate whose own cluster would reduce the sum most; then it and the centre are fitted to their sides
     gains = np.maximum(own - task.squared_to(some, rows), 0.0).sum(axis=1)
@@ -580,7 +583,7 @@ def _with_rows(array: Array, rows: Any, new: Array) -> Array:
 
 
 def absorbed(task: Clustering, centres: Point, counts: NDArray[np.int64]) -> tuple[Point, NDArray[np.int64]]:
-    """Return the centres and their counts after the systems of a clustering problem were met as a mini-batch."""
+    """Return the centres and their counts after an update with the systems of a clustering problem as a mini-batch."""
     squared = task.distances(centres)[1]
     labels = squared.argmin(axis=0)
     if task.stable:
@@ -609,7 +612,7 @@ def absorbed(task: Clustering, centres: Point, counts: NDArray[np.int64]) -> tup
 
 
 def _absorbed(task: Clustering, centres: Point, counts: NDArray[np.int64], labels: Labels) -> Point:
-    """Return points ``[A; C]`` after descent on the means of their new members and of their own last places."""
+    """Return points ``[A; C]`` after descent on the weighted mean of their new members and their previous points."""
     old, parts, weights, groups, moving = stable.general(centres[0]), [], [], [], np.unique(labels)
     old = old if task.dynamics is task.kernel else replaced(old, moments=centres[1])
     for k in moving:
@@ -648,7 +651,7 @@ def _fitted(
 ) -> tuple[Point, Array, float]:
     """Return stacked centres after descent on ``sum_i beta_i k(S_k, S_i)``, step sizes, and evaluations.
 
-    Moments shift first; the dynamics then descend with the weights that this leaves them. Neither raises the sum.
+    Moments are updated first; the dynamics then descend with the resulting weights. Neither step raises the sum.
     """
     spent, shifted = 0.0, ()
     if isinstance(task.kernel, MomentKernel):

@@ -38,39 +38,40 @@ _RULES = {**IDENTIFICATION, "kernel": check_kernel, "moments": check_moments}
 class LDSKernelMatrix(ClassNamePrefixFeaturesOutMixin, TransformerMixin, SequenceEstimator):
     """Transform sequences into kernel values between them and the sequences of the fit.
 
-    Each sequence is identified as a linear dynamical system. With ``SVC(kernel="precomputed")``, spectral clustering or
-    kernel PCA behind it in a pipeline, kernels and their parameters can be searched over.
+    Each sequence is identified as a linear dynamical system. In a pipeline before ``SVC(kernel="precomputed")``,
+    spectral clustering or kernel PCA, the kernel and its parameters can be selected by a grid search.
 
     Parameters
     ----------
     kernel : str or kernel object
         A registered name, such as ``"projection"``, or an object with the methods of a kernel.
     n_states : int or str
-        Of the systems that sequences are identified as: ``identifier=LDSIdentifier(n_states)`` for short.
+        The number of states of the identified systems, a short form of ``identifier=LDSIdentifier(n_states)``.
     identifier : LDSIdentifier, optional
-        How sequences are identified, by default with its defaults; it is copied. Without effect on `Systems`.
+        The identification of sequences, by default ``LDSIdentifier()``. The object is copied, and it is not used for
+        `Systems`.
     moments : {"auto", "none", "level", "size", "both"}
         Moments that are compared in addition to the dynamics, as in `LDSKMeans`.
 
     Attributes
     ----------
     systems_ : Systems
-        Of the fit.
+        The systems of the sequences of `fit`.
     choice_ : SettingsChoice
-        How ``n_states="auto"`` was decided; absent if it was given.
+        The comparison of settings for ``n_states="auto"``; absent for other values of `n_states`.
     moment_weights_ : ndarray of shape (2 d,)
-        Of the `MomentKernel`; absent if only the dynamics count.
+        Weights of the `MomentKernel`; absent if only dynamics are compared.
     n_features_in_ : int
-        Channels of the sequences, or outputs of the `Systems`, seen in `fit`.
+        Number of channels of the sequences, or of outputs of the `Systems`, of `fit`.
     feature_names_in_ : ndarray of str of shape (d,)
-        Names of the channels, where every sequence of `fit` is a data frame.
+        Names of the channels, if every sequence of `fit` is a data frame.
     scale_ : ndarray of shape (d,)
-        What each channel of sequences is divided by; absent after a fit to `Systems`.
+        The divisor of each channel of sequences; absent after a fit to `Systems`.
 
     Warns
     -----
     UserWarning
-        If the matrix of the fit has negative eigenvalues beyond rounding, as that of an indefinite kernel can.
+        If the matrix of the fit has negative eigenvalues beyond rounding, which indefinite kernels can have.
 
     Examples
     --------
@@ -101,7 +102,7 @@ class LDSKernelMatrix(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Sequenc
         self.moments = moments
 
     def fit(self, X: Any, y: object = None) -> Self:
-        """Identify the sequences that others are compared with.
+        """Identify the reference sequences.
 
         Parameters
         ----------
@@ -112,7 +113,7 @@ class LDSKernelMatrix(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Sequenc
         return self
 
     def fit_transform(self, X: Any, y: object = None) -> Array:  # pyright: ignore
-        """Equivalent to ``fit(X).transform(X)``, with one identification; looks at the eigenvalues of the matrix."""
+        """Equivalent to ``fit(X).transform(X)`` with one identification; warns if the matrix is indefinite."""
         kernel = self._fitted(X)
         with one_blas_thread():
             packed = kernel.pack(self.systems_)
@@ -123,13 +124,13 @@ class LDSKernelMatrix(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Sequenc
                     warnings.warn(
                         f"the matrix of the kernel {quoted(self.kernel)} is indefinite, with eigenvalues from "
                         f"{w[0]:.3g} to "
-                        f"{w[-1]:.3g}: methods for positive semidefinite kernels may not end in an optimum",
+                        f"{w[-1]:.3g}: methods for positive semidefinite kernels may not reach an optimum",
                         stacklevel=2,
                     )
         return K
 
     def transform(self, X: Any) -> Array:
-        """Return the kernel between sequences or systems and those of the fit.
+        """Return the kernel values between sequences or systems and the sequences of the fit.
 
         Returns
         -------

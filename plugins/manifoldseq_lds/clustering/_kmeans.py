@@ -90,7 +90,7 @@ _RULES = {
 
 
 def checked_init(init: Any, systems: Systems, n_clusters: int) -> Any:
-    """Return the name, labels or systems to start from."""
+    """Return the validated name, labels or systems of the start."""
     N, K = len(systems), n_clusters
     if N < K:
         raise ValueError(f"X has {N} sequences for n_clusters={K}: pass more sequences or lower n_clusters")
@@ -107,7 +107,9 @@ def checked_init(init: Any, systems: Systems, n_clusters: int) -> Any:
             f"init must be {quoted(INITS[0])}, {quoted(INITS[1])}, {K} Systems, or one whole number per sequence"
         )
     if set(np.unique(labels)) != set(range(K)):
-        raise ValueError(f"init must assign a sequence to each of the clusters 0 to {K - 1}, and to no other")
+        raise ValueError(
+            f"init must assign at least one sequence to each of the clusters 0 to {K - 1}, and to no other cluster"
+        )
     return labels.astype(np.int64)
 
 
@@ -121,60 +123,62 @@ class LDSKMeans(Chosen, ClassNamePrefixFeaturesOutMixin, TransformerMixin, Clust
     Parameters
     ----------
     n_clusters : int or "auto"
-        ``"auto"``: chosen in `fit` without labels, by `choose_clustering` from two to twelve, as many as a quarter of
-        the sequences. Twelve pairs of halves are clustered with each number, on one matrix of kernel values.
+        ``"auto"``: chosen in `fit` without labels by `choose_clustering`, from two to twelve and at most a quarter of
+        the number of sequences. Twelve pairs of halves are clustered with each number, on one matrix of kernel values.
     n_states : int or str
         Number of states of the identified systems, short for ``identifier=LDSIdentifier(n_states)``. ``"auto"``: chosen
         in `fit` without labels, together with the delay, the mean, the stabilizer and `moments`; see the notes. With a
-        number, dynamics alone are compared: on JapaneseVowels ``n_states=3`` has a purity of 0.64, while ``"auto"``,
+        number, only dynamics are compared: on JapaneseVowels ``n_states=3`` has a purity of 0.64, while ``"auto"``,
         which chooses three states as well, has a purity of 0.96. To change the number of states of a choice:
         ``model.set_params(**{**fitted.choice_.best_params, "n_states": 4})``.
     identifier : LDSIdentifier, optional
         Identifier of sequences; it is copied. It has no effect on `Systems`. With ``n_states="auto"``, here and in the
-        identifier, its delay, `center` and (of ``method="pca"``) `stabilizer` are chosen too if they have their
-        defaults, ``"auto"`` for delay and `center`; other parameters are kept. The choice judges by systems of
-        ``method="pca"``, whatever its `method` is.
+        identifier, its delay, `center` and (for ``method="pca"``) `stabilizer` are also chosen if they have their
+        defaults, ``"auto"`` for delay and `center`; other parameters are kept. The choice always compares systems of
+        ``method="pca"``, independently of the identifier's `method`.
     bound : float
-        ``mean="canonical"`` is sought among systems with singular values of A up to this, as (12) asks. Members may
-        have larger ones; where one of them is nearer to the others than what was found, it is the centre.
+        Upper bound of the singular values of A for ``mean="canonical"``, as (12) requires. Members may have larger
+        singular values; a member that is nearer to the others than the computed mean becomes the centre.
     kernel : str or kernel object
         A registered name, such as ``"projection"``, or an object with the methods of a kernel.
     moments : {"auto", "none", "level", "size", "both"}
         Moments that are compared in addition to the dynamics: the mean of each channel (``"level"``), its standard
-        deviation (``"size"``), or both. The kernel is then a `MomentKernel`, whose widths are learned in `fit`, and a
-        centre has moments of its own, ``systems_.moments``. ``"auto"``: chosen with the states where
-        ``n_states="auto"``, else ``"none"``.
+        deviation (``"size"``), or both. The kernel is then a `MomentKernel`, whose widths are learned in `fit`, and
+        centres have moments, ``systems_.moments``. ``"auto"``: chosen together with the states if ``n_states="auto"``,
+        otherwise ``"none"``.
     mean : str or CentreRule
-        A rule of the centre by its registered name, or as an object.
-        ``"exact"``: descent over all stable systems, which are points ``[A; C]`` with orthonormal columns
-        (output-normal form), all centres at once. It goes on from the last centre, or from the medoid of the members
-        where that is better (of more than 2000 sequences, the best of 40 members), and never raises the objective.
-        Kernels that are no function of the observability subspace alone have ``"canonical"`` instead.
-        ``"canonical"``: descent on the paper's problem (12), with singular values of A up to `bound`. ``"medoid"``: the
-        member nearest to the others. The distribution manifoldseq-papers has the baselines of the paper, such as
-        ``"papers:align"``, and a plugin can register rules of its own (`manifoldseq.hooks.RuleSpec`). Other rules than
-        ``"exact"`` and ``"canonical"`` may raise the objective.
+        The rule for the centre of a cluster: a registered name, or an object. ``"exact"``: descent over all stable
+        systems, which are points ``[A; C]`` with orthonormal columns (output-normal form), all centres at once. It
+        starts at the last centre, or at the medoid of the members if the medoid is better (with more than 2000
+        sequences, at the best of 40 members), and never raises the objective. For kernels that are not functions of the
+        observability subspace, ``"exact"`` means ``"canonical"``. ``"canonical"``: descent on the paper's problem (12),
+        with singular values of A up to `bound`. ``"medoid"``: the member with the smallest sum of squared distances to
+        the others. The distribution manifoldseq-papers has the baselines of the paper, such as ``"papers:align"``, and
+        a plugin can register further rules (`manifoldseq.hooks.RuleSpec`). All rules except ``"exact"`` and
+        ``"canonical"`` may raise the objective.
     solver : str or solver
-        Solver of the exact and the canonical mean. ``"auto"``: L-BFGS, of the exact mean on all centres at once
-        (`ms.solvers.LBFGS`).
+        Solver of the exact and the canonical mean. ``"auto"`` is L-BFGS; for the exact mean it updates all centres
+        together (`ms.solvers.LBFGS`).
     inner_iter : int
-        Its iterations per centre and epoch; they double each time the assignment has settled, to at most 8.
+        Iterations of the solver per centre and epoch. The number doubles, up to 8, whenever the assignment has settled.
     init : {"k-means++", "medoid"}, array of int of shape (N,), or Systems
-        ``"k-means++"`` chooses spread systems greedily, ``"medoid"`` the medoids of a random assignment (the authors'
-        start). An assignment starts from its medoids, K systems from themselves; then `n_init` is one.
+        ``"k-means++"`` chooses distant systems greedily, and ``"medoid"`` uses the medoids of a random assignment (the
+        start of the authors). An array assigns sequences to clusters, whose medoids are the initial centres, and
+        `Systems` are the initial centres; `n_init` is then one.
     n_init : int or "auto"
-        Number of starts; the best by the objective is kept. ``"auto"``: with ``init="k-means++"`` ten starts race on
-        the kernel matrix of at most 1000 systems, and the best of them is continued; else four.
+        Number of starts; the result with the smallest objective is kept. ``"auto"``: with ``init="k-means++"``, ten
+        starts are compared on the kernel matrix of at most 1000 systems and the best one is continued; otherwise four
+        starts.
     max_iter : int
         Epochs per start.
     tol : float
-        A start ends when the mean squared distance changes by at most ``tol * max(1, itself)`` in an epoch.
+        A start ends when the mean squared distance, f, changes by at most ``tol * max(1, f)`` in an epoch.
     relocate : bool
-        With ``mean="exact"`` or ``"canonical"``, once the assignment has settled: dissolve a cluster if its centre
-        lowers the objective more in the midst of another one.
+        With ``mean="exact"`` or ``"canonical"``, and after the assignment has settled: dissolve a cluster if its centre
+        lowers the objective more inside another cluster.
     random_state : int, numpy.random.Generator, numpy.random.RandomState or None
     n_jobs, verbose
-        Threads of the starts, and what is logged of them: see `manifoldseq.estimators.fit_starts`.
+        The number of threads for the starts, and the amount of logging: see `manifoldseq.estimators.fit_starts`.
 
     Attributes
     ----------
@@ -182,53 +186,56 @@ class LDSKMeans(Chosen, ClassNamePrefixFeaturesOutMixin, TransformerMixin, Clust
     systems_ : Systems
         The K centres.
     mean_kernel_value_ : float
-        Of the systems and their centres, ``(1/N) sum_i k(x_i, c_i)``.
+        Mean kernel value of the systems and their centres, ``(1/N) sum_i k(x_i, c_i)``.
     inertia_ : float
         Sum of the squared distances of the systems to their centres.
     n_iter_ : int
         Epochs of the best start.
     history_ : dict of str to ndarray
-        Equally long columns of the best start, record 0 first: ``nit``, ``time``, ``fun`` (mean squared distance),
-        ``nfev``, ``mean_kernel_value``, ``moved`` (systems that changed cluster) and further ones.
+        Columns of equal length for the best start, which begin with the start itself: ``nit``, ``time``, ``fun`` (mean
+        squared distance), ``nfev``, ``mean_kernel_value``, ``moved`` (number of systems that changed cluster) and
+        further columns.
     status_ : manifoldseq.Status
-        Why the best start ended; ``INTERRUPTED`` if Ctrl-C ended any start or kept one from running.
+        Why the best start ended; ``INTERRUPTED`` if Ctrl-C ended or prevented any start.
     n_clusters_ : int
         The number of clusters, K.
     choice_ : SettingsChoice or ClusteringChoice
-        How ``n_states="auto"`` was decided, or ``n_clusters="auto"``, with the first inside: ``print(model.choice_)``
-        is the table. Absent if both were given.
+        The comparison for ``n_states="auto"``, or for ``n_clusters="auto"``, which contains the former.
+        ``print(model.choice_)`` prints a table. Absent if both were given.
     stability_ : float
         Mean adjusted Rand index between clusterings of random halves of the data with the chosen settings, as in
-        `choice_`, and with the chosen number of clusters: 1 is perfect, 0 chance. Absent if nothing was compared.
+        `choice_`, and with the chosen number of clusters: 1 is perfect agreement, 0 the level of chance. Absent if
+        nothing was compared.
     agreement_ : float
-        Mean adjusted Rand index of the starts that raced with the best of them, after a fit with ``n_init="auto"`` and
-        ``init="k-means++"``. The best of ten is steadier than one of them: other seeds agree at least about as well.
+        Mean adjusted Rand index between the best of the compared starts and the others, after a fit with
+        ``n_init="auto"`` and ``init="k-means++"``. The best of ten starts varies less than a single start, so that fits
+        with other seeds agree at least about as well.
     silhouette_ : float
-        Mean silhouette by distances in feature space: 1 for clusters far from each other, 0 between two. Of more than
-        250 sequences that of as many evenly spaced ones, unless the fit has compared all pairs. NaN for one cluster.
-        Absent after `partial_fit`, and after Ctrl-C.
+        Mean silhouette by distances in feature space: 1 for clusters far from each other, 0 between two. With more than
+        250 sequences, it is computed from 250 evenly spaced sequences, unless the fit has compared all pairs. NaN for
+        one cluster. Absent after `partial_fit`, and after Ctrl-C.
     moment_weights_ : ndarray of shape (2 d,)
         Weights of the `MomentKernel`; absent if only dynamics are compared.
     counts_ : ndarray of shape (K,), int
         Number of systems of each centre: the sizes of the clusters, or the numbers seen by `partial_fit`.
     n_features_in_ : int
-        Channels of the sequences, or outputs of the `Systems`, seen in `fit`.
+        Number of channels of the sequences, or of outputs of the `Systems`, of `fit`.
     feature_names_in_ : ndarray of str of shape (d,)
-        Names of the channels, where every sequence of `fit` is a data frame.
+        Names of the channels, if every sequence of `fit` is a data frame.
     scale_ : ndarray of shape (d,)
         Scale by which each channel of sequences is divided; absent after a fit to `Systems`.
 
     Notes
     -----
-    Ctrl-C during `fit` ends it; the estimator is then fitted with the best state reached so far.
+    Ctrl-C ends `fit` with the best state so far.
 
-    ``n_states="auto"``: settings of the identification are compared by forecasts one step ahead of the last third of
-    each sequence; those within a quarter of the least error count as equal. With each of these, level and size of the
-    channels are admitted where the kernel matrices of dynamics and moments are aligned (0.3 or more). Among the
-    remaining settings, the one whose clusterings of random halves of the data agree best is chosen. Ties go to the
-    setting that uses the most information. Where forecasts are no better than a constant, by more than their standard
-    error over sequences, there are no dynamics to agree with: level and size are then also admitted with systems that
-    hardly differ.
+    With ``n_states="auto"``, settings of the identification are compared by one-step-ahead forecasts of the last third
+    of each sequence; settings with errors within 25 % of the smallest error count as equal. For each of these settings,
+    level and size of the channels are admitted if the kernel matrices of dynamics and moments are aligned (0.3 or
+    more). Among the remaining settings, the one whose clusterings of random halves of the data agree best is chosen.
+    Ties go to the setting that uses the most information. If forecasts do not beat a constant by more than their
+    standard error over sequences, dynamics are no reference for moments; level and size are then admitted without
+    alignment, also with systems that hardly differ.
 
     References
     ----------
@@ -302,23 +309,24 @@ class LDSKMeans(Chosen, ClassNamePrefixFeaturesOutMixin, TransformerMixin, Clust
         X : list of array-like of shape (T_i, d), or Systems
         y : ignored
         observers, checkpoint, resume
-            As in `manifoldseq.iterate`, for every start; the state holds ``x`` (the centres as stacked points),
-            ``labels`` and ``start``, its number. Each start has its own folder in the checkpoint, and so has the choice
-            of ``n_clusters="auto"``, whose events come first.
+            As in `manifoldseq.iterate`, for every start; the state contains ``x`` (the centres as stacked points),
+            ``labels`` and ``start`` (the number of the start). Each start has its own folder in the checkpoint, and so
+            has the choice for ``n_clusters="auto"``, whose events come first.
 
         Raises
         ------
         ValueError
-            For an invalid parameter or input; the message says which, where, and what to do.
+            If a parameter or the input is invalid. The message says what is wrong, where, and what to do.
 
         Warns
         -----
         UserWarning
-            If the choice of settings could not do all that it should: sequences too short for what the others ask for,
-            dynamics that predict nothing, fewer than four sequences per cluster (``choice_.notes``).
+            If the choice of settings is limited: sequences that are too short for the settings of the others, dynamics
+            that predict nothing, or fewer than four sequences per cluster (``choice_.notes``).
         UserWarning
-            Once, if the outputs of centres have lost a rank, so that `systems_` holds near systems; with
-            ``mean="canonical"``, if centres are members beyond the bound: it says what the bound would cost.
+            Once, if output matrices of centres are rank-deficient, so that `systems_` contains the nearest systems.
+            With ``mean="canonical"``, if centres are members beyond the bound; the warning gives the increase of the
+            objective within the bound.
         """
         check_parameters(self, _RULES)
         self.__dict__.pop("choice_", None)
@@ -330,7 +338,7 @@ class LDSKMeans(Chosen, ClassNamePrefixFeaturesOutMixin, TransformerMixin, Clust
         return self
 
     def _fit_chosen(self, X: Any, *, checkpoint: Any, **options: Any) -> tuple[Clustering, dict[str, Any]]:
-        """Choose the settings that are open, then fit with them; the parameters stay as they were given."""
+        """Choose the settings that are not given, then fit with them; the parameters of the estimator do not change."""
         choice: Any
         if self.n_clusters == AUTO:
             if not isinstance(self.init, str):
@@ -352,7 +360,7 @@ class LDSKMeans(Chosen, ClassNamePrefixFeaturesOutMixin, TransformerMixin, Clust
 
     @property
     def _dynamics_only(self) -> bool:
-        """Whether the rule of the mean knows (A, C) only."""
+        """Whether the rule of the mean supports (A, C) only."""
         return bool(resolved_rule(self.mean).on_AC_only)
 
     def _fit_quietly(self, X: Any, **options: Any) -> tuple[Clustering, dict[str, Any]]:
@@ -399,8 +407,8 @@ class LDSKMeans(Chosen, ClassNamePrefixFeaturesOutMixin, TransformerMixin, Clust
                 different = clustering.count_different(best.state["x"])
             if different < n_clusters:
                 warnings.warn(
-                    f"{n_clusters} clusters have {different} different centres, as X has too few different systems: "
-                    "the choice among equal clusters is arbitrary; pass a smaller n_clusters",
+                    f"{n_clusters} clusters have {different} different centres, because X has too few different "
+                    "systems: the choice among equal clusters is arbitrary; pass a smaller n_clusters",
                     ConvergenceWarning,
                     stacklevel=3,
                 )
@@ -408,16 +416,16 @@ class LDSKMeans(Chosen, ClassNamePrefixFeaturesOutMixin, TransformerMixin, Clust
         return clustering, best.state
 
     def _kept(self, clustering: Clustering, centres: Any) -> Systems:
-        """Return centres as systems with orthonormal outputs; warn of those that have none."""
+        """Return centres as systems with orthonormal outputs; warn about centres without an equivalent system."""
         systems, deficient = clustering.systems_of(centres)
         if deficient.any():
             kernel, whole = clustering.kernel, clustering.pack_centres(centres)
             own = np.array([kernel.cross(whole[[k]], kernel.pack(systems[[k]]))[0, 0] for k in range(len(systems))])
             lost = float((kernel.diag(whole) - own)[deficient].max())
             warnings.warn(
-                f"the outputs C of centres {np.flatnonzero(deficient).tolist()} have lost a rank, so that no "
-                f"equivalent system has orthonormal outputs: systems_ holds near ones, whose kernel with the centre is "
-                f"up to {lost:.2g} below that of the centre with itself; choose fewer states",
+                f"the outputs C of centres {np.flatnonzero(deficient).tolist()} are rank-deficient, so that no "
+                "equivalent system has orthonormal outputs: systems_ contains the nearest systems, whose kernel with "
+                f"the centre is up to {lost:.2g} below that of the centre with itself; choose fewer states",
                 stacklevel=4,
             )
         return systems
@@ -425,26 +433,26 @@ class LDSKMeans(Chosen, ClassNamePrefixFeaturesOutMixin, TransformerMixin, Clust
     def partial_fit(self, X: Any, y: object = None) -> Self:
         """Move the centres by a mini-batch of sequences or systems.
 
-        The batch is assigned to the nearest centres; each centre then descends, by `solver` and `inner_iter`, on the
-        weighted mean problem of its new members and of its own last place, which stands for all that it has seen. The
-        first batch chooses the centres, as `fit` does in one start, and the scale of the channels; it needs at least
-        `n_clusters` sequences. Asks for ``mean="exact"`` or ``"canonical"``.
+        The batch is assigned to the nearest centres; each centre then descends, with `solver` and `inner_iter`, on the
+        weighted mean problem of its new members and of its previous position, which represents all earlier sequences.
+        The first batch determines the centres, as one start of `fit` does, and the scale of the channels; it needs at
+        least `n_clusters` sequences. The method requires ``mean="exact"`` or ``"canonical"``.
 
         Returns
         -------
         self
-            With `labels_`, `mean_kernel_value_` and `inertia_` of the batch after the update; `history_` and `status_`
-            are those of a fit before.
+            The estimator with `labels_`, `mean_kernel_value_` and `inertia_` of the batch after the update; `history_`
+            and `status_` are those of an earlier fit.
 
         Raises
         ------
         ValueError
-            As `fit`.
+            For the reasons of `fit`.
         """
         check_parameters(self, _RULES)
         if not isinstance(resolved_rule(self.mean), CanonicalMean):
             raise ValueError(
-                f"partial_fit is defined for mean='exact' and 'canonical' only, and mean={quoted(self.mean)}"
+                f"partial_fit is defined for mean='exact' and 'canonical' only, but mean={quoted(self.mean)}"
             )
         begun = hasattr(self, "counts_")
         if not begun and self.n_clusters == AUTO:
@@ -523,7 +531,7 @@ class LDSKMeans(Chosen, ClassNamePrefixFeaturesOutMixin, TransformerMixin, Clust
         return -np.sqrt(self._squared_distances(X).min(axis=1))
 
     def nearest(self, X: Any, n: int = 1) -> NDArray[np.int64]:
-        """Return the rows of the sequences or systems that are nearest to each centre: what a cluster is like.
+        """Return the rows of the sequences or systems that are nearest to each centre, as examples of each cluster.
 
         Returns
         -------

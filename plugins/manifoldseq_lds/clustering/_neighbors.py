@@ -34,24 +34,24 @@ def _check_classes(model: Any) -> None:
     if hasattr(model, "targets_"):
         return
     known = "was fitted without y" if hasattr(model, "systems_") else "is not fitted yet"
-    raise AttributeError(f"this LDSNeighbors {known}: pass classes as fit(X, y), then it predicts them")
+    raise AttributeError(f"this LDSNeighbors {known}: call fit(X, y) with the classes y before predict")
 
 
 class LDSNeighbors(ClassifierMixin, SequenceEstimator):
     """Find the sequences whose linear dynamical systems are nearest, score outliers, and classify by neighbours.
 
-    The distance is that of the feature space of a kernel, ``sqrt(k(x, x) + k(y, y) - 2 k(x, y))``. A classifier to
-    scikit-learn (folds are stratified), whose `fit` asks for no classes.
+    The distance is that of the feature space of a kernel, ``sqrt(k(x, x) + k(y, y) - 2 k(x, y))``. scikit-learn treats
+    the estimator as a classifier (folds are stratified), but `fit` does not require classes.
 
     Parameters
     ----------
     n_neighbors : int
-        Number of neighbors.
+        Number of neighbours.
     n_states : int or str
-        Of the systems that sequences are identified as: ``identifier=LDSIdentifier(n_states)`` for short.
+        The number of states of the identified systems, a short form of ``identifier=LDSIdentifier(n_states)``.
     identifier : LDSIdentifier, optional
-        How sequences are identified; it is copied. Without effect on `Systems`. What it leaves open is chosen with
-        ``n_states="auto"``, as in `LDSKMeans`.
+        The identification of sequences. The object is copied, and it is not used for `Systems`. With
+        ``n_states="auto"``, settings that are not given are chosen as in `LDSKMeans`.
     kernel : str or kernel object
         A registered name, such as ``"projection"``, or an object with the methods of a kernel.
     moments : {"auto", "none", "level", "size", "both"}
@@ -62,16 +62,16 @@ class LDSNeighbors(ClassifierMixin, SequenceEstimator):
     systems_ : Systems
         The systems of the sequences of `fit`.
     classes_ : ndarray of shape (n_classes,)
-        Of the `y` of `fit`; absent without one.
+        Classes of `y` in `fit`; absent after a fit without `y`.
     choice_ : SettingsChoice
-        How ``n_states="auto"`` was decided; absent if it was given.
+        The comparison of settings for ``n_states="auto"``; absent for other values of `n_states`.
     moment_weights_ : ndarray of shape (2 d,)
-        Of the `MomentKernel`; absent if only the dynamics count.
+        Weights of the `MomentKernel`; absent if only dynamics are compared.
     n_features_in_ : int
     feature_names_in_ : ndarray of str of shape (d,)
-        Names of the channels, where every sequence of `fit` is a data frame.
+        Names of the channels, if every sequence of `fit` is a data frame.
     scale_ : ndarray of shape (d,)
-        What each channel of sequences is divided by; absent after a fit to `Systems`.
+        The divisor of each channel of sequences; absent after a fit to `Systems`.
 
     Examples
     --------
@@ -103,25 +103,27 @@ class LDSNeighbors(ClassifierMixin, SequenceEstimator):
         self.moments = moments
 
     def fit(self, X: Any, y: object = None) -> Self:
-        """Identify and keep the systems of sequences.
+        """Identify the systems of sequences and store them.
 
         Parameters
         ----------
         X : list of array-like of shape (T_i, d), or Systems
         y : array-like of shape (N,), optional
-            The class of each, for `predict`.
+            The class of each sequence, for `predict`.
 
         Raises
         ------
         ValueError
-            For an invalid parameter or input; the message says which, where, and what to do.
+            If a parameter or the input is invalid. The message says what is wrong, where, and what to do.
         """
         check_parameters(self, _RULES)
         labels = None if y is None else np.asarray(check_unmasked(y))
         made = settled(self, X)
         systems, identifier = learned_systems(made, X)
         if labels is not None and labels.shape != (len(systems),):
-            raise ValueError(f"y has shape {labels.shape} but there are {len(systems)} sequences: pass one class each")
+            raise ValueError(
+                f"y has shape {labels.shape} but there are {len(systems)} sequences: pass one class for each sequence"
+            )
         keep_moment_weights(self, made.moments, systems)
         self.systems_ = systems
         for name in ("classes_", "targets_"):
@@ -137,19 +139,19 @@ class LDSNeighbors(ClassifierMixin, SequenceEstimator):
         Parameters
         ----------
         X : list of array-like of shape (T_i, d), or Systems, optional
-            By default the sequences of `fit`; none is then its own neighbour.
+            By default the sequences of `fit`; a sequence is then not its own neighbour.
         n_neighbors : int, optional
 
         Returns
         -------
         distances : ndarray of shape (N, n_neighbors)
         rows : ndarray of shape (N, n_neighbors), int
-            Of the sequences of `fit`, the nearest first.
+            Rows of the sequences of `fit`, the nearest first.
 
         Raises
         ------
         ValueError
-            If there are fewer sequences to choose from.
+            If there are fewer than `n_neighbors` sequences.
         """
         check_is_fitted(self, "systems_")
         n = self.n_neighbors if n_neighbors is None else n_neighbors
@@ -178,10 +180,10 @@ class LDSNeighbors(ClassifierMixin, SequenceEstimator):
 
     @available_where(_check_classes)
     def predict_proba(self, X: Any) -> Array:
-        """Return the share of each class among the nearest sequences of `fit`.
+        """Return the proportion of each class among the nearest sequences of `fit`.
 
-        Votes of equal weight, as multiples of ``1 / n_neighbors``: the estimate of nearest neighbours, which is not
-        calibrated. `LDSClassifier` has probabilities that are, on held-out sequences.
+        All neighbours have equal weight, so that values are multiples of ``1 / n_neighbors`` and are not calibrated.
+        The probabilities of `LDSClassifier` are calibrated on held-out sequences.
 
         Returns
         -------
@@ -192,7 +194,7 @@ class LDSNeighbors(ClassifierMixin, SequenceEstimator):
 
     @available_where(_check_classes)
     def predict(self, X: Any) -> NDArray[Any]:
-        """Return the most frequent class among the nearest sequences of `fit`; of equals, that of the nearest.
+        """Return the most frequent class among the nearest sequences of `fit`; the nearest sequence decides ties.
 
         Returns
         -------
@@ -205,18 +207,18 @@ class LDSNeighbors(ClassifierMixin, SequenceEstimator):
         return self.classes_[np.take_along_axis(nearest, first[:, None], axis=1)[:, 0]]
 
     def score(self, X: Any, y: Any = None, sample_weight: Any = None) -> float:  # pyright: ignore
-        """Return the accuracy of `predict`: the share of sequences or systems whose class is the predicted one.
+        """Return the accuracy of `predict`: the fraction of sequences or systems with a correctly predicted class.
 
         Parameters
         ----------
         X : list of array-like of shape (T_i, d), or Systems
         y : array-like of shape (N,)
-            Their classes.
+            The true classes.
         sample_weight : array-like of shape (N,), optional
         """
         check_is_fitted(self, "systems_")
         if y is None:
-            raise ValueError("score compares predicted classes with y: pass them, or use score_samples without classes")
+            raise ValueError("score compares predicted classes with y: pass y, or use score_samples without classes")
         return float(super().score(X, y, sample_weight))
 
     def __sklearn_tags__(self) -> Any:

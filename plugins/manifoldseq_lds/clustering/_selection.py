@@ -1,4 +1,4 @@
-"""Model selection for clusterings without labels: by forecast errors, then by agreement of two halves of the data."""
+"""Model selection for clusterings without labels: by forecast errors and by agreement of halves of the data."""
 
 import time
 from collections.abc import Mapping, Sequence
@@ -36,7 +36,7 @@ Array = NDArray[np.floating[Any]]
 
 
 def usable(sequences: Sequence[Array], need: int) -> list[Array]:
-    """Return the sequences whose first two thirds have `need` time steps; raise ValueError if these are under half."""
+    """Return the sequences whose first two thirds have `need` time steps; raise ValueError if they are too few."""
     kept = [x for x in sequences if 2 * len(x) // 3 >= need]
     if 2 * len(kept) < len(sequences):
         raise ValueError(
@@ -47,10 +47,10 @@ def usable(sequences: Sequence[Array], need: int) -> list[Array]:
 
 
 def one_step_error(sequences: Sequence[Array], identifier: LDSIdentifier, delay: int) -> float:
-    """Return the squared error of forecasts one step ahead, relative to that of the mean of what was seen.
+    """Return the squared error of one-step-ahead forecasts, relative to the error of the mean of the training part.
 
-    Each sequence is identified on its first two thirds; every step of the last third is then forecast from the step
-    before it, ``mean + C A C' (y(t) - mean)``, with `delay` steps as one y(t), of which the newest counts.
+    Each sequence is identified on its first two thirds. Every step of the last third is then forecast from the previous
+    step, ``mean + C A C' (y(t) - mean)``, where y(t) stacks `delay` steps and only the newest step is compared.
     """
     seen = [x[: 2 * len(x) // 3] for x in sequences]
     systems = identifier.fit_transform(seen)
@@ -70,7 +70,7 @@ def one_step_error(sequences: Sequence[Array], identifier: LDSIdentifier, delay:
 
 
 def _identifies(name: str) -> bool:
-    """Return whether a forecast judges a setting."""
+    """Return whether a setting is compared by forecasts."""
     return name.partition("__")[0] in ("n_states", "identifier")
 
 
@@ -83,21 +83,21 @@ class ClusteringChoice:
     params : list of dict
         The settings of the grid.
     prediction : ndarray of shape (len(params),)
-        Squared error of forecasts one step ahead on what was held out, relative to that of the mean; NaN where the grid
-        has no settings of the identification.
+        Squared error of one-step-ahead forecasts of the held-out steps, relative to the error of the mean; NaN if the
+        grid has no settings of the identification.
     stability : ndarray of shape (len(params),)
-        Mean agreement of two halves, an adjusted Rand index: 1 is perfect, 0 chance. NaN where the forecasts are not
-        the best ones.
+        Mean agreement of two halves, as adjusted Rand index: 1 is perfect agreement, 0 the level of chance. NaN for
+        settings whose forecasts are not the best.
     error : ndarray of shape (len(params),)
-        Its standard errors.
+        Standard errors of `stability`.
     time : float
-        Seconds that it took.
+        Duration of the choice in seconds.
     settings : SettingsChoice or None
-        How the settings of the identification were chosen beforehand, where they were open: ``n_states="auto"``, and
-        not in the grid.
+        The preceding choice of the settings of the identification, if they were not given: with ``n_states="auto"`` and
+        no such settings in the grid.
     best : int
-        The chosen row: of the settings with the best forecasts those within one standard error of the highest
-        stability, of these those with the most clusters, and of these the most stable one.
+        The chosen row. Candidates are the settings with the best forecasts whose stability is within one standard error
+        of the highest. Among them, the largest number of clusters is chosen, and the stability decides ties.
     """
 
     params: list[dict[str, Any]]
@@ -122,7 +122,7 @@ class ClusteringChoice:
         return {**self.params[self.best], **(self.settings.best_params if self.settings else {})}
 
     def __str__(self) -> str:
-        """Tables: forecasts of the settings that they judge, then the agreement of halves for all others."""
+        """Return a table of the settings that are compared by forecasts, and a table of the agreement of halves."""
         chosen = self.params[self.best]
         judged = [name for name in chosen if _identifies(name) and len({repr(p[name]) for p in self.params}) > 1]
         lines = [] if self.settings is None else str(self.settings).splitlines()
@@ -183,33 +183,33 @@ def choose_clustering(
 ) -> ClusteringChoice:
     """Choose settings of a clustering, such as `n_states` and `n_clusters`, without labels.
 
-    One rule in two steps. Settings of the identification (`n_states`, ``identifier__delay`` and others) are those whose
-    systems forecast best: each sequence is identified on its first two thirds, and every later step is forecast from
-    the one before; where they are open and not in the grid, they are chosen once, as ``n_states="auto"`` says. With
-    these, `n_clusters` and all other settings are the most stable ones (Lange, Roth, Braun and
-    Buhmann 2004): the data are cut into random halves, the same for all settings; each half is clustered separately;
-    what the clusters of one half say about the other is compared with the other's own clusters by the adjusted Rand
-    index. See `ClusteringChoice` for the last word.
+    The rule has two steps. First, the settings of the identification (`n_states`, ``identifier__delay`` and others)
+    with the smallest forecast errors are chosen: each sequence is identified on its first two thirds, and every later
+    step is forecast from the previous step. Settings that are neither given nor in the grid are chosen once, as for
+    ``n_states="auto"``. Second, `n_clusters` and all other settings are chosen by stability (Lange, Roth, Braun and
+    Buhmann 2004): the data are split into random halves, the same for all settings, and each half is clustered
+    separately. The clusters that one half predicts for the other half are compared with the clustering of the other
+    half by the adjusted Rand index. `ClusteringChoice.best` describes the final decision.
 
-    If `n_clusters` is all that is compared, halves are clustered on the matrix of kernel values of at most 480
-    sequences, or of eight for each cluster: by the best of ten k-means in feature space, whose centres are means of no
-    system. That is as good a judge, in a second or a few. Otherwise every half is a fit with every setting.
+    If only `n_clusters` is compared, halves are clustered on the kernel matrix of at most 480 sequences, or of eight
+    for each cluster, by the best of ten runs of k-means in feature space, whose centres are not systems. This
+    comparison is equally reliable and takes a few seconds. Otherwise the estimator is fitted to every half with every
+    setting.
 
     Parameters
     ----------
     estimator : LDSKMeans or LDSSpectralClustering
-        Or any clustering with ``fit``, ``labels_`` and ``predict``, which is fitted to all halves. An integer
-        `random_state` of its own gives all fits the same seed; with None each fit is given its own, drawn from
-        `random_state`.
+        Any other clustering with ``fit``, ``labels_`` and ``predict`` is fitted to all halves. If its `random_state` is
+        an integer, all fits have the same seed; if it is None, each fit gets a seed that is drawn from `random_state`.
     X : list of array-like of shape (T_i, d), or Systems
     grid : dict of str to sequence
-        Names of settings, as ``set_params`` takes them, and what to try.
+        Names of settings, as in ``set_params``, and the values to compare.
     n_splits : int
-        Pairs of halves, at least 2.
+        Number of pairs of halves, at least 2.
     random_state : int, numpy.random.Generator, numpy.random.RandomState or None
     observers, checkpoint, resume
-        As in `manifoldseq.iterate`: one iteration is one pair of halves, clustered with every setting that is compared;
-        its ``fun`` is one less the best mean agreement so far, and ``measures.extra["of"]`` is `n_splits`.
+        As in `manifoldseq.iterate`: one iteration is one pair of halves, clustered with every compared setting; its
+        ``fun`` is one minus the best mean agreement so far, and ``measures.extra["of"]`` is `n_splits`.
 
     Returns
     -------
@@ -220,7 +220,7 @@ def choose_clustering(
     ValueError
         If the grid is empty or has unknown names, or the halves are too small for a number of clusters.
     KeyboardInterrupt
-        After Ctrl-C, and after a checkpoint: fewer pairs of halves choose nothing.
+        After Ctrl-C, after a checkpoint is saved, because a choice requires all pairs of halves.
 
     Examples
     --------
@@ -271,7 +271,7 @@ def choose_clustering(
         return state, ms.Measures(fun=1.0, extra={"of": float(n_splits)})
 
     def step(state: dict[str, Any]) -> tuple[dict[str, Any], ms.Measures]:
-        """Cluster the halves of the next split with every setting that is left."""
+        """Cluster the halves of the next split with every remaining setting."""
         number = state["agreement"].shape[1]
         order, seeds = state["orders"][number], state["seeds"][number]
         if gram is not None:
@@ -330,9 +330,9 @@ def choose_clustering(
 
 
 def _kernel_matrix(estimator: Any, X: Any, least: int, rng: np.random.Generator) -> Array | None:
-    """Return kernel values between sequences, many of them at random; None if the estimator has no kernel of systems.
+    """Return kernel values between (a random subset of) sequences; None if the estimator has no kernel of systems.
 
-    At least `least` sequences are compared, if there are as many.
+    At least `least` sequences are compared, if there are that many.
     """
     if not (isinstance(estimator, SequenceEstimator) and isinstance(estimator, ClusterMixin)):
         return None
@@ -351,22 +351,22 @@ def _kernel_matrix(estimator: Any, X: Any, least: int, rng: np.random.Generator)
 
 
 _COMPARED = 480
-"""The agreement of halves is measured on so many sequences, or on eight per cluster."""
+"""Number of sequences for the agreement of halves; more if eight per cluster are more."""
 _CLUSTERS = range(2, 13)
 _SPLITS = 12
 _LEAST = 4
-"""Sequences whose halves can have two clusters."""
+"""Minimum number of sequences, such that halves can have two clusters."""
 
 
 def default_grid(X: Any) -> dict[str, list[int]]:
-    """Return what ``n_clusters="auto"`` tries: two to twelve clusters, as many as a quarter of the sequences."""
+    """Return the grid of ``n_clusters="auto"``: two to twelve clusters, at most a quarter of the sequences."""
     return {"n_clusters": [k for k in _CLUSTERS if 4 * k <= len(X)] or [2]}
 
 
 def chosen_by_default(
     estimator: Any, X: Any, *, observers: Sequence[Any] = (), checkpoint: Any = None, resume: bool = False
 ) -> ClusteringChoice:
-    """Choose by the default grid, from the `random_state` of the estimator, of which a Generator is not drawn from.
+    """Choose by the default grid, with the `random_state` of the estimator; a Generator is copied before it is used.
 
     Raises
     ------
@@ -379,7 +379,7 @@ def chosen_by_default(
         items = ("system" if isinstance(X, Systems) else "sequence") + "s" * (len(X) != 1)
         raise ValueError(
             f"n_clusters='auto' compares clusters of halves of the data, and X has {len(X)} {items}: "
-            f"pass {_LEAST} or more, or give n_clusters"
+            f"pass {_LEAST} or more, or set n_clusters"
         )
     seed = estimator.random_state
     if isinstance(seed, np.random.Generator):
@@ -394,10 +394,10 @@ def cost_of_choice(estimator: Any, X: Any) -> str:
     if estimator.n_clusters != "auto" or len(X) < _LEAST:
         return ""
     clusters = default_grid(X)["n_clusters"]
-    first = "settings of the identification by forecasts and stability, then " if is_open(estimator, X) else ""
+    first = "settings of the identification by forecasts and stability, then  " if is_open(estimator, X) else ""
     if len(clusters) == 1:
         return (
-            f"n_clusters='auto': {first}n_clusters {clusters[0]} alone, as {len(X)} sequences are too few for a "
+            f"n_clusters='auto': {first}n_clusters {clusters[0]} only, because {len(X)} sequences are too few for a "
             "choice: pass n_clusters if it is known"
         )
     compared = min(len(X), _COMPARED)
@@ -434,10 +434,11 @@ def _predictions(estimator: Any, X: Any, params: list[dict[str, Any]]) -> Array:
 
 
 def plot_choice(choice: ClusteringChoice | SettingsChoice, ax: "Axes | None" = None) -> "Axes":
-    """Plot why settings were chosen; the chosen one is ringed.
+    """Plot the figures by which settings were chosen; a ring marks the chosen settings.
 
-    The agreement of halves, with standard errors, where several settings were compared by it; else the forecast errors.
-    Of a `SettingsChoice`: the agreement against the forecast error, one line per choice of moments.
+    The plot shows the agreement of halves with standard errors if several settings were compared by it, and otherwise
+    the forecast errors. For a `SettingsChoice`, it shows the agreement against the forecast error, with one line per
+    choice of moments.
 
     Parameters
     ----------
@@ -448,7 +449,7 @@ def plot_choice(choice: ClusteringChoice | SettingsChoice, ax: "Axes | None" = N
     Returns
     -------
     matplotlib.axes.Axes
-        The setting with the most values runs along the axis, the others are lines.
+        The setting with the most values is the horizontal axis; each combination of the others is a line.
 
     Examples
     --------

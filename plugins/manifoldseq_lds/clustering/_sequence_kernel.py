@@ -30,8 +30,8 @@ class DynamicsKernel:
     Parameters
     ----------
     matrix : LDSKernelMatrix
-        How sequences are identified and compared. ``n_states="auto"``: `fitted` chooses the settings as
-        `LDSKMeans` does, for the number of clusters that it is given.
+        The identification and the comparison of sequences. With ``n_states="auto"``, `fitted` chooses the settings as
+        `LDSKMeans` does, for the given number of clusters.
 
     Examples
     --------
@@ -58,7 +58,7 @@ class DynamicsKernel:
     self_term = None
 
     def fitted(self, items: Iterable[Any], n_clusters: int | None = None) -> Self:
-        """Return the kernel with settings chosen from a set of sequences, and systems to scale new ones like."""
+        """Return the kernel with settings and scales from a set of sequences."""
         X = _sequences(items)
         made = cast(LDSKernelMatrix, clone(self.matrix))
         with warnings.catch_warnings(), one_blas_thread():
@@ -71,7 +71,7 @@ class DynamicsKernel:
         return replace(self, matrix=made)
 
     def pack(self, items: Iterable[Any]) -> Any:
-        """Identify N sequences, as those of the fit."""
+        """Identify N sequences with the settings of the fit."""
         X = _sequences(items)
         fitted = self if hasattr(self.matrix, "systems_") else self.fitted(X)
         with warnings.catch_warnings(), one_blas_thread():

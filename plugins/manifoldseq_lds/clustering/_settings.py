@@ -1,11 +1,10 @@
 """Settings chosen without labels: states, delay, mean, stabilizer, and the weight of means and deviations.
 
-One rule for every estimator of sequences, in three steps. **Forecasts**: each setting of the identification is
-judged by the error one step ahead on what was not seen; those within a quarter of the least error count as equal.
-**Agreement with the dynamics**: a Gaussian kernel of the levels or sizes of the channels multiplies the kernel of the
-dynamics only where the two agree on which sequences are similar. **Stability**: among the remaining settings, the one
-whose clusterings of random halves of the data agree best is chosen; ties go to the setting that uses the most
-information.
+All estimators of sequences use one rule with three steps. **Forecasts**: settings of the identification are compared by
+one-step-ahead errors on held-out steps; errors within 25 % of the smallest error count as equal. **Agreement with the
+dynamics**: a Gaussian kernel of the levels or sizes of the channels multiplies the kernel of the dynamics only where
+the two agree on which sequences are similar. **Stability**: among the remaining settings, the one whose clusterings of
+random halves of the data agree best is chosen; ties go to the setting that uses the most information.
 """
 
 from __future__ import annotations
@@ -45,60 +44,61 @@ Array = NDArray[np.floating[Any]]
 DELAYS = (1, 2, 4, 8, 16)
 STATES = (1, 2, 3, 4, 6, 8, 12, 16)
 _OUTPUTS = 256
-"""Channels times delay are at most this, unless the delay is one."""
+"""Maximum of channels times delay, unless the delay is one."""
 _BLOCK = 2**22
-"""Numbers of stacked sequences that are decomposed at once."""
+"""Maximum number of values of stacked sequences that are decomposed together."""
 _SEQUENCES = 200
-"""So many sequences judge forecasts."""
+"""Maximum number of sequences for the comparison of forecasts."""
 _EQUAL = 1.25
 """Forecast errors within this factor of the least one count as equal: stability decides between them."""
 _SHORTLIST = 8
-"""So many of these are compared."""
+"""Maximum number of these settings that are compared."""
 _ALIGNED = 0.3
-"""The least alignment of a Gaussian of moments with the kernel of the dynamics."""
+"""Minimum alignment of a Gaussian kernel of moments with the kernel of the dynamics."""
 _COMPARED = 240
-"""Stability is measured on so many sequences, or on 40 per cluster."""
+"""Maximum number of sequences for the stability; more if 40 per cluster are more."""
 _HALVINGS = (2, 8)
-"""Pairs of halves for all candidates, and for those that are left then."""
+"""Numbers of pairs of halves for all candidates, and for the remaining candidates."""
 _FINALISTS = 6
 _CLUSTERS = (2, 4, 8)
-"""Numbers of clusters over which stability is averaged where none is given."""
+"""Numbers of clusters over which the stability is averaged if no number is given."""
 _CONTROL_LAGS = 6
 _SHOWN = 12
-"""So many rows of what was compared are printed."""
+"""Maximum number of printed rows of a comparison."""
 _CLEAR = 0.05
 """A control is recommended if its stability is higher by more than this, and by more than the standard error."""
 
 
 @dataclass(frozen=True, eq=False)
 class SettingsChoice:
-    """What was chosen for ``n_states="auto"``, and why.
+    """The settings that were chosen for ``n_states="auto"``, and the figures that decided.
 
     Attributes
     ----------
     forecasts : list of dict
-        ``n_states``, ``delay``, ``center`` and ``error``: the squared error of forecasts one step ahead on what was not
-        seen, relative to that of the mean of what was seen; the least first.
+        ``n_states``, ``delay``, ``center`` and ``error``: the squared error of one-step-ahead forecasts of held-out
+        steps, relative to the error of the mean of the training part; in ascending order of the error.
     compared : list of dict
         ``n_states``, ``delay``, ``center``, ``stabilizer``, ``moments``, and ``stability``, the mean adjusted Rand
-        index between clusterings of random halves, with ``error``, its standard error, and ``halvings``, their number.
-        Empty if there are too few sequences.
+        index between clusterings of random halves, with ``error``, its standard error, and ``halvings``, the number of
+        pairs of halves. Empty if there are too few sequences.
     controls : list of dict
         ``name``, ``stability`` and ``error`` of descriptions without dynamical systems: mean and deviation of the
         channels, and their covariances at lags 0 to 5.
     best_params : dict
         The chosen settings, for ``estimator.set_params(**choice.best_params)``.
     best : int
-        Their row in `compared`.
+        The row of the chosen settings in `compared`.
     time : float
-        Seconds that it took.
+        Duration of the choice in seconds.
     notes : list of str
-        Sentences on what the data do not allow: sequences too short for what the others ask for, dynamics that predict
-        nothing, too few sequences for a comparison. `fit` warns with them.
+        Limitations of the choice: sequences that are too short for the settings of the others, dynamics that predict
+        nothing, too few sequences for a comparison. `fit` raises them as warnings.
     clusters : list of int
-        Numbers of clusters whose stabilities were averaged: `n_clusters`, or 2, 4 and 8 where an estimator has none or
-        chooses it. Such a mean is well below 1 (0.5, say) for perfect clusters, as at most one of the numbers is
-        theirs: it compares settings, and judges no clustering.
+        Numbers of clusters over which the stability was averaged: `n_clusters`, or 2, 4 and 8 if the estimator has no
+        such parameter or chooses it. Such a mean is well below 1 (for example 0.5) even for perfectly separated
+        clusters, because at most one of the numbers is the true number: it serves to compare settings, not to judge a
+        clustering.
     """
 
     forecasts: list[dict[str, Any]]
@@ -122,7 +122,7 @@ class SettingsChoice:
 
     @property
     def _better(self) -> list[str]:
-        """What is said of a control that is more stable."""
+        """A remark about a control that is more stable."""
         if not self.compared:
             return []
         own = self.compared[self.best]
@@ -140,7 +140,7 @@ class SettingsChoice:
         ]
 
     def __str__(self) -> str:
-        """Three tables: forecasts, stability of what was compared, controls; what was chosen, and the advice."""
+        """Return tables of forecasts, of the compared settings and of controls, the chosen settings, and the advice."""
         names = ("n_states", "delay", "center")
         kept = {tuple(one[name] for name in names) for one in self.compared}
         chosen = self.compared[self.best] if self.compared else self.forecasts[0]
@@ -162,7 +162,7 @@ class SettingsChoice:
 
     @property
     def _of_stability(self) -> str:
-        """How many rows are shown, and what the figure is a mean of, in brackets."""
+        """Return, in brackets, the number of shown rows and the numbers of clusters that the mean includes."""
         said = [f"the first {_SHOWN} of {len(self.compared)}"] if len(self.compared) > _SHOWN else []
         if len(self.clusters) > 1:
             numbers = ", ".join(map(str, self.clusters[:-1]))
@@ -171,7 +171,7 @@ class SettingsChoice:
 
 
 def is_open(estimator: Any, X: Any) -> bool:
-    """Return whether the settings of the identification are left to the rule."""
+    """Return whether the rule chooses the settings of the identification."""
     given = estimator.identifier
     return (
         estimator.n_states == "auto"
@@ -182,9 +182,9 @@ def is_open(estimator: Any, X: Any) -> bool:
 
 
 def settled(estimator: Any, X: Any, n_clusters: int | None = None, *, dynamics_only: bool = False) -> Any:
-    """Return the estimator itself, or, where its settings are open, a copy with chosen ones; keep the choice.
+    """Return the estimator itself, or a copy with chosen settings if its settings are not given; store the choice.
 
-    Sets or removes the attribute `choice_` of the estimator that is given.
+    The attribute `choice_` of the given estimator is set or removed.
     """
     choice = None
     if is_open(estimator, X):
@@ -200,10 +200,10 @@ def settled(estimator: Any, X: Any, n_clusters: int | None = None, *, dynamics_o
 def choose_settings(
     estimator: Any, X: Any, n_clusters: int | None = None, *, dynamics_only: bool = False
 ) -> SettingsChoice | None:
-    """Return the settings that the rule chooses for ``n_states="auto"``; None where sequences are too short or few.
+    """Return the settings that the rule chooses for ``n_states="auto"``; None if sequences are too short or too few.
 
-    What an `identifier` of the estimator says is kept but for "auto"; a kernel that was chosen is compared as it is,
-    without level and size.
+    Settings of the estimator's `identifier` are kept unless they are "auto"; a kernel that was set explicitly is
+    compared without level and size.
     """
     began = time.perf_counter()
     identifier = identifier_of(estimator)
@@ -232,7 +232,8 @@ def choose_settings(
         for_all = [one for one in forecasts if _least(one) <= lengths.min()]
         if not for_all:
             warnings.warn(
-                "n_states='auto' takes the defaults of LDSIdentifier, as most sequences are too short for forecasts "
+                "n_states='auto' uses the defaults of LDSIdentifier, because most sequences are too short for "
+                "forecasts "
                 f"that choose settings (one has {lengths.min()} steps): give n_states, or compare the means "
                 "and deviations of their channels instead",
                 stacklevel=4,
@@ -266,9 +267,9 @@ def choose_settings(
 
 
 def _open(identifier: LDSIdentifier | None) -> frozenset[str]:
-    """Return which of centring and stabilizer are left to the rule: without identifier, and where it says "auto".
+    """Return which of centring and stabilizer the rule chooses: without identifier, and for the value "auto".
 
-    The stabilizers that are compared are those of ``method="pca"``.
+    Only stabilizers of ``method="pca"`` are compared.
     """
     given, default = identifier or LDSIdentifier(), LDSIdentifier()
     names = ("center", "stabilizer") if given.method == "pca" else ("center",)
@@ -276,17 +277,17 @@ def _open(identifier: LDSIdentifier | None) -> frozenset[str]:
 
 
 def _numbers_of_clusters(n_clusters: int | None, N: int) -> tuple[int, ...]:
-    """Return for how many clusters halves of N sequences are compared; none if there are too few sequences."""
+    """Return the numbers of clusters for which halves of N sequences are compared; none for too few sequences."""
     return tuple(k for k in ((n_clusters,) if n_clusters else _CLUSTERS) if 1 < k and 4 * k <= N)
 
 
 def _least(setting: dict[str, Any]) -> int:
-    """Return how many time steps a setting needs."""
+    """Return the number of time steps that a setting needs."""
     return setting["n_states"] + setting["delay"]
 
 
 def _of_short(lengths: Array, forecasts: list[dict[str, Any]], for_all: list[dict[str, Any]]) -> list[str]:
-    """Return what to say of sequences that are too short for settings that the others would be compared with."""
+    """Return a note about sequences that are too short for the settings of the others."""
     lost = [one for one in _equal(forecasts) if _least(one) > lengths.min()]
     if not lost:
         return []
@@ -302,7 +303,7 @@ def _of_short(lengths: Array, forecasts: list[dict[str, Any]], for_all: list[dic
 
 
 def _of_noise(chosen: dict[str, Any], moments: str) -> str:
-    """Return what to say of sequences that dynamics do not predict."""
+    """Return a note about sequences that dynamics do not predict."""
     counted = {
         "none": "the compared dynamics may be noise",
         "level": "the levels of the channels are compared instead",
@@ -317,7 +318,7 @@ def _of_noise(chosen: dict[str, Any], moments: str) -> str:
 
 
 def _of_few(N: int, n_clusters: int | None, may_count: bool) -> str:
-    """Return what to say of too few sequences for halves that are clustered."""
+    """Return a note about too few sequences for the clustering of halves."""
     least = 4 * (n_clusters or min(_CLUSTERS))
     return (
         f"{N} sequences are too few to compare clusterings of halves (at least {least} are needed), so that settings "
@@ -326,19 +327,19 @@ def _of_few(N: int, n_clusters: int | None, may_count: bool) -> str:
 
 
 def filled(x: Array) -> Array:
-    """Return a sequence with straight lines in place of missing values."""
+    """Return a sequence with linearly interpolated missing values."""
     return interpolated(x[None])[0] if np.isnan(x).any() else x
 
 
 def _moves(x: Array) -> bool:
-    """Return whether a sequence varies in time beyond rounding."""
+    """Return whether a sequence varies in time by more than rounding errors."""
     return bool((np.ptp(x, axis=0) > 1e-12 * np.abs(x).max(axis=0)).any())
 
 
 def _of_levels(identifier: LDSIdentifier, free: frozenset[str], seconds: float) -> SettingsChoice:
-    """Return the settings for sequences that are constant: one state that keeps the mean, and their levels.
+    """Return the settings for constant sequences: one state, uncentred, and a comparison of levels.
 
-    Without their means there would be nothing left of them but rounding.
+    Without their means only rounding errors would remain.
     """
     forecasts = [{"n_states": 1, "delay": 1, "center": False, "error": 0.0}]
     params: dict[str, Any] = {"n_states": 1, "moments": "level"}
@@ -353,9 +354,9 @@ def _of_levels(identifier: LDSIdentifier, free: frozenset[str], seconds: float) 
 
 
 def _grid(lengths: NDArray[np.intp], channels: int, identifier: LDSIdentifier) -> list[tuple[int, int]]:
-    """Return pairs (n_states, delay): more of both for more channels and longer sequences.
+    """Return pairs (n_states, delay), with larger values for more channels and longer sequences.
 
-    A tenth of the sequences may be too short for some of them.
+    Up to a tenth of the sequences may be too short for some pairs.
     """
     typical = int(np.quantile(lengths, 0.1))
     delays = DELAYS if identifier.delay == "auto" else (int(identifier.delay),)
@@ -372,9 +373,9 @@ def _grid(lengths: NDArray[np.intp], channels: int, identifier: LDSIdentifier) -
 def _forecasts(
     sequences: Sequence[Array], identifier: LDSIdentifier, free: frozenset[str], rng: np.random.Generator
 ) -> tuple[list[dict[str, Any]], bool]:
-    """Return the settings of the grid with their forecast errors, the least first; none for short sequences.
+    """Return the settings of the grid with their forecast errors in ascending order; none for short sequences.
 
-    And whether the first of them forecasts better than a constant, by more than its standard error over sequences.
+    The second value states whether the best setting beats a constant by more than its standard error over sequences.
     """
     channels = sequences[0].shape[1]
     grid = _grid(np.array([len(x) for x in sequences]), channels, identifier)
@@ -418,9 +419,9 @@ def _forecasts(
 def _squared_errors(Y: Array, seen: int, channels: int, states: list[int], center: bool) -> list[Array]:
     """Return the squared errors (N,) of forecasts of the newest lag of outputs (N, m, T) after `seen` steps.
 
-    One decomposition of what was seen serves all numbers of states, those of the leading n directions, and so does one
-    of the states: with X0 and X1 the states before and after, X0' = Q R, least squares is A = X1 Q R^-T of the leading
-    blocks.
+    One decomposition of the training part serves all numbers of states n (the leading n directions), and so does one
+    decomposition of the states: with the states X0 and their successors X1, and X0' = Q R, the least-squares solution
+    is A = X1 Q R^-T of the leading blocks.
     """
     found = subspace(Y[:, :, :seen], center, max(states))
     if found.mean is not None:
@@ -451,7 +452,7 @@ def _compared(
     clusters: tuple[int, ...],
     rng: np.random.Generator,
 ) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
-    """Return what was compared with its stability, and the stability of the controls."""
+    """Return the compared settings with their stability, and the stability of the controls."""
     rows = np.sort(rng.permutation(len(sequences))[: max(_COMPARED, 40 * max(clusters))])
     some = [sequences[i] for i in rows]
     orders = [rng.permutation(len(rows)) for _ in range(_HALVINGS[1])]
@@ -507,7 +508,7 @@ def _compared(
 
 
 def _equal(forecasts: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Return the settings whose errors count as equal to the least one."""
+    """Return the settings whose errors count as equal to the smallest error."""
     return [one for one in forecasts if one["error"] <= _EQUAL * forecasts[0]["error"]][:_SHORTLIST]
 
 
@@ -518,7 +519,7 @@ def _summarize(one: dict[str, Any]) -> None:
 
 
 def _best(compared: list[dict[str, Any]]) -> int:
-    """Return the row that uses the most information, within one paired standard error of the most stable one."""
+    """Return the row that uses the most information among those within one paired standard error of the most stable."""
     last = [i for i, one in enumerate(compared) if one["halvings"] == _HALVINGS[1]]
     values = {i: np.array(compared[i]["values"]) for i in last}
     top = max(last, key=lambda i: values[i].mean())  # the first of equals: the least forecast error
@@ -549,7 +550,7 @@ def _least_squares(parts: list[tuple[NDArray[np.intp], Subspace]], n: int) -> li
 
 
 def _stabilized(parts: list[tuple[Any, ...]], stabilizer: Any, bound: float) -> Systems:
-    """Return systems as `LDSIdentifier` identifies them by PCA, without their noise."""
+    """Return the systems of `LDSIdentifier` with PCA, without their noise."""
     stabilizer = {"auto": "SN", None: "NONE"}.get(stabilizer, stabilizer)
     N, made = sum(len(rows) for rows, *_ in parts), {}
     for rows, C, X, A in parts:
@@ -562,7 +563,7 @@ def _stabilized(parts: list[tuple[Any, ...]], stabilizer: Any, bound: float) -> 
 
 
 def _dynamics(systems: Systems, kernel: Any) -> Any:
-    """Return the normalized kernel matrix of systems; None where the kernel has none."""
+    """Return the normalized kernel matrix of systems; None if it is not defined."""
     try:
         packed = kernel.pack(items_of(kernel, systems))
     except ValueError:
@@ -578,7 +579,7 @@ def _gaussian(moments: Array, which: str) -> Array:
 
 
 def _width_one(F: Array) -> Array:
-    """Return the Gaussian of standardized rows, as wide as the median of their squared distances."""
+    """Return the Gaussian kernel of standardized rows with the median of their squared distances as width."""
     deviation = F.std(axis=0)
     F = (F - F.mean(axis=0)) / np.where(deviation > 0, deviation, 1.0)
     norms = np.square(F).sum(axis=1)
@@ -588,7 +589,7 @@ def _width_one(F: Array) -> Array:
 
 
 def _covariances(sequences: Sequence[Array]) -> Array:
-    """Return the covariances of the channels at lags 0 to 5 of each sequence; of its own variances with many."""
+    """Return covariances of the channels at lags 0 to 5 of each sequence; autocovariances for many channels."""
     rows = []
     for x in sequences:
         z = x - x.mean(axis=0)
@@ -601,7 +602,7 @@ def _covariances(sequences: Sequence[Array]) -> Array:
 
 
 def _alignment(D: Array, G: Array) -> float:
-    """Return the cosine of two kernel matrices after centring, their diagonals left out (Cortes et al. 2012)."""
+    """Return the cosine of two centred kernel matrices without their diagonals (Cortes et al. 2012)."""
     one, other = (_centred(K) for K in (D, G))
     norm = float(np.linalg.norm(one) * np.linalg.norm(other))
     return float((one * other).sum()) / norm if norm > 0 else 0.0
@@ -618,7 +619,7 @@ def spectral_labels(K: Array, clusters: Sequence[int]) -> list[NDArray[np.intp]]
     """Return labels by spectral clustering of a kernel matrix, for each number of clusters.
 
     Eigenvectors of the normalized affinity, negative values set to zero, are clustered by `cluster_qr` of scikit-learn
-    (Damle, Minden and Ying 2019). Nothing is random.
+    (Damle, Minden and Ying 2019), which is deterministic.
     """
     W = np.maximum((K + K.T) / 2, 0.0)
     root = np.sqrt(np.maximum(W.sum(axis=1), np.finfo(float).tiny))

@@ -47,25 +47,26 @@ _RULES = {
 class LDSSpectralClustering(Chosen, ClusterMixin, SequenceEstimator):
     """Cluster sequences by the eigenvectors of the normalized kernel matrix of their systems.
 
-    scikit-learn's `SpectralClustering` on the affinity ``(k(x, y) / sqrt(k(x, x) k(y, y)))**sharpness``; negative
-    values, which a kernel that is not positive can have, count as zero. New data go to the nearest cluster in the
-    feature space in which normalized cuts are a weighted k-means (Dhillon, Guan and Kulis 2004).
+    The estimator applies scikit-learn's `SpectralClustering` to the affinity ``(k(x, y) / sqrt(k(x, x) k(y,
+    y)))**sharpness``. Negative values, which are possible for kernels that are not positive, are set to zero. New data
+    are assigned to the nearest cluster in the feature space in which normalized cuts are a weighted k-means (Dhillon,
+    Guan and Kulis 2004).
 
     Parameters
     ----------
     n_clusters : int
         Number of clusters.
     n_states : int or str
-        Of the systems that sequences are identified as: ``identifier=LDSIdentifier(n_states)`` for short.
+        The number of states of the identified systems, a short form of ``identifier=LDSIdentifier(n_states)``.
     identifier : LDSIdentifier, optional
-        How sequences are identified; it is copied. Without effect on `Systems`. What it leaves open is chosen with
-        ``n_states="auto"``, as in `LDSKMeans`.
+        The identification of sequences. The object is copied, and it is not used for `Systems`. With
+        ``n_states="auto"``, settings that are not given are chosen as in `LDSKMeans`.
     kernel : str or kernel object
         A registered name, such as ``"projection"``, or an object with the methods of a kernel.
     moments : {"auto", "none", "level", "size", "both"}
         Moments that are compared in addition to the dynamics, as in `LDSKMeans`.
     sharpness : float
-        Power of the normalized kernel; larger ones keep near neighbours only.
+        Power of the normalized kernel; large powers keep only near neighbours.
     random_state : int, numpy.random.Generator, numpy.random.RandomState or None
 
     Attributes
@@ -73,27 +74,27 @@ class LDSSpectralClustering(Chosen, ClusterMixin, SequenceEstimator):
     labels_ : ndarray of shape (N,), int
     affinity_matrix_ : ndarray of shape (N, N)
     systems_ : Systems
-        Of the sequences of `fit`.
+        The systems of the sequences of `fit`.
     choice_ : SettingsChoice
-        How ``n_states="auto"`` was decided; absent if it was given.
+        The comparison of settings for ``n_states="auto"``; absent for other values of `n_states`.
     stability_ : float
         Mean adjusted Rand index between clusterings of random halves of the data with the chosen settings, as in
-        `choice_`: 1 is perfect, 0 chance. Absent if nothing was compared.
+        `choice_`: 1 is perfect agreement, 0 the level of chance. Absent if nothing was compared.
     silhouette_ : float
         Mean silhouette of the sequences, with ``sqrt(2 - 2 affinity)`` as distance; NaN for one cluster.
     moment_weights_ : ndarray of shape (2 d,)
-        Of the `MomentKernel`; absent if only the dynamics count.
+        Weights of the `MomentKernel`; absent if only dynamics are compared.
     n_features_in_ : int
     feature_names_in_ : ndarray of str of shape (d,)
-        Names of the channels, where every sequence of `fit` is a data frame.
+        Names of the channels, if every sequence of `fit` is a data frame.
     scale_ : ndarray of shape (d,)
-        What each channel of sequences is divided by; absent after a fit to `Systems`.
+        The divisor of each channel of sequences; absent after a fit to `Systems`.
 
     Notes
     -----
-    There is no `agreement_` of starts as of `LDSKMeans`: starts of k-means on the first K eigenvectors agree whatever
-    the data (0.92 with two clusters of systems that have none, where clusters of halves of them agree by 0.01). See
-    `stability_`.
+    The estimator has no `agreement_` of starts, unlike `LDSKMeans`, because starts of k-means on the first K
+    eigenvectors agree for any data: 0.92 with two clusters on systems without clusters, whereas the clusters of halves
+    have an agreement of 0.01. Use `stability_`.
 
     Examples
     --------
@@ -138,12 +139,12 @@ class LDSSpectralClustering(Chosen, ClusterMixin, SequenceEstimator):
         Raises
         ------
         ValueError
-            For an invalid parameter or input; the message says which, where, and what to do.
+            If a parameter or the input is invalid. The message says what is wrong, where, and what to do.
 
         Warns
         -----
         ConvergenceWarning
-            If fewer systems are different than there are clusters.
+            If there are fewer different systems than clusters.
         """
         from sklearn.cluster import SpectralClustering
 
@@ -176,7 +177,7 @@ class LDSSpectralClustering(Chosen, ClusterMixin, SequenceEstimator):
         """Assign sequences or systems to the clusters of `fit`.
 
         Normalized cuts are a k-means in the feature space of ``affinity / (degree degree')`` with the degrees as
-        weights: the nearest of these means is taken.
+        weights. Each sequence is assigned to the nearest of these means.
 
         Returns
         -------
@@ -199,7 +200,7 @@ class LDSSpectralClustering(Chosen, ClusterMixin, SequenceEstimator):
         return len(np.unique(equal.argmax(axis=1)))  # each is where its like come first
 
     def _affinity(self, systems: Systems, others: Systems) -> Array:
-        """Return cosines in feature space, k(x, y) / sqrt(k(x, x) k(y, y)), none negative, to the power."""
+        """Return powers of cosines in feature space, k(x, y) / sqrt(k(x, x) k(y, y)); negative values become zero."""
         kernel = fitted_kernel(self)
         P = kernel.pack(items_of(kernel, systems))
         Q = P if others is systems else kernel.pack(items_of(kernel, others))

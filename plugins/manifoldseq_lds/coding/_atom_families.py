@@ -23,7 +23,7 @@ Array = NDArray[np.floating[Any]]
 Leaves = tuple[Array, ...]
 
 _EQUAL = 1e-12
-"""Objectives that differ by a smaller share count as equal."""
+"""Objectives with a smaller relative difference count as equal."""
 
 
 @dataclass(frozen=True)
@@ -33,14 +33,14 @@ class AtomProblem:
     Parameters
     ----------
     packed : packed data
-        Of the N data that the atom is used by, or of all.
+        The N data that use the atom, or all data.
     beta : array of shape (N,)
         ``-z_ir / N`` of (10).
     others : packed atoms
     gamma : array of shape (J,)
-        ``sum_i z_ir z_ij / N``, zero for the atom itself.
+        ``sum_i z_ir z_ij / N``, which is zero for the atom itself.
     own : float
-        The weight of k(S, S), for kernels where it is not constant: ``sum_i z_ir^2 / 2 N``.
+        The weight of k(S, S), for kernels whose k(S, S) is not constant: ``sum_i z_ir^2 / 2 N``.
     """
 
     packed: Any
@@ -91,7 +91,7 @@ class AtomFamily(ABC):
         """Return a better atom, and the evaluations spent; `scale` multiplies step sizes."""
 
     def pack_atoms(self, atoms: Leaves) -> Any:
-        """Return atoms as the family compares them: as it packs the systems that they are."""
+        """Return atoms in the packed form of their systems, for comparisons."""
         return self.pack(self.systems(atoms))
 
     def within(self, atoms: Leaves) -> Leaves | None:
@@ -185,11 +185,12 @@ class StableAtoms(AtomFamily):
     Parameters
     ----------
     kernel : kernel object
-        That `means._stable_systems.covers`.
+        A kernel that `means._stable_systems.covers` accepts.
     inner_iter : int
         Iterations of L-BFGS per update.
     rate : float, optional
-        Of the first step along the negative gradient, for mini-batches; it is shortened until the objective falls.
+        Length of the first step along the negative gradient, for mini-batches; it is reduced until the objective
+        decreases.
     """
 
     kernel: Any
@@ -209,8 +210,9 @@ class StableAtoms(AtomFamily):
         systems, deficient = stable.orthonormal(atoms[0])
         if deficient.any():
             warnings.warn(
-                f"the outputs C of atoms {np.flatnonzero(deficient).tolist()} have lost a rank, so that no "
-                f"equivalent system has orthonormal outputs: systems_ holds near ones; choose fewer states",
+                f"the outputs C of atoms {np.flatnonzero(deficient).tolist()} are rank-deficient, so that no "
+                "equivalent system has orthonormal outputs: systems_ contains the nearest systems; choose fewer "
+                "states",
                 stacklevel=5,
             )
         return systems
@@ -233,7 +235,7 @@ class StableAtoms(AtomFamily):
 
 @dataclass(frozen=True)
 class _WithOthers:
-    """A kernel whose weighted sums have the other atoms in them, ``sum_j gamma_j k(S, D_j)``."""
+    """A kernel whose weighted sums include the other atoms, ``sum_j gamma_j k(S, D_j)``."""
 
     kernel: Any
     others: Any

@@ -58,12 +58,13 @@ def _check_calibrated(model: Any) -> None:
     if hasattr(model, "temperature_"):
         return
     if not hasattr(model, "targets_"):
-        raise AttributeError("this LDSClassifier is not fitted yet: call fit, then it has probabilities")
+        raise AttributeError("this LDSClassifier is not fitted yet: call fit before predict_proba")
     rare = model.classes_[np.bincount(model.targets_).argmin()]
     raise AttributeError(
-        f"there are no probabilities, as class {quoted(rare.item())} has one sequence in fit, which cannot be "
+        f"probabilities are not available, because class {quoted(rare.item())} has one sequence in fit, which cannot "
+        "be "
         f"held out to "
-        "calibrate them: pass two or more of each class"
+        "calibrate them: pass two or more sequences of each class"
     )
 
 
@@ -73,21 +74,21 @@ class LDSClassifier(ClassifierMixin, SequenceEstimator):
     Parameters
     ----------
     method : {"svm", "nearest", "residual", "ridge"}
-        ``"svm"``: support vector machines on the kernel, one against the rest. ``"nearest"``: the class of the nearest
-        training system in feature space. ``"residual"``: sparse coding over all training systems; the class whose
-        atoms alone, with their codes, reconstruct the system best. ``"ridge"``: ridge regression (0.1) from these codes
-        to the classes.
+        ``"svm"``: one-against-rest support vector machines on the kernel. ``"nearest"``: the class of the nearest
+        training system in feature space. ``"residual"``: sparse coding over all training systems; the predicted class
+        is the one whose atoms and codes reconstruct the system best. ``"ridge"``: ridge regression (0.1) from these
+        codes to the classes.
     n_states : int or str
-        Of the systems that sequences are identified as: ``identifier=LDSIdentifier(n_states)`` for short.
+        The number of states of the identified systems, a short form of ``identifier=LDSIdentifier(n_states)``.
     identifier : LDSIdentifier, optional
-        How sequences are identified; it is copied. Without effect on `Systems`. What it leaves open is chosen with
-        ``n_states="auto"``: by leave-one-out predictions of the labels, first states and delay, then moments and
-        centring for the best three of them. Where a class has one sequence, the labels choose nothing, and the rule of
-        `LDSKMeans` is used.
+        The identification of sequences. The object is copied, and it is not used for `Systems`. With
+        ``n_states="auto"``, settings that are not given are chosen by leave-one-out predictions of the labels: first
+        states and delay, then moments and centring for the three best of them. If a class has only one sequence, the
+        rule of `LDSKMeans` is used instead.
     kernel : str or kernel object
         A registered name, or an object with the methods of a kernel.
     moments : {"auto", "none", "level", "size", "both"}
-        Moments that are compared in addition to the dynamics, as in `LDSKMeans`; with "auto" the labels choose.
+        Moments that are compared in addition to the dynamics, as in `LDSKMeans`; ``"auto"`` chooses them by the labels.
     C : float
         Regularization of ``"svm"``, with the kernel divided by its mean k(x, x).
     alpha : float
@@ -99,29 +100,29 @@ class LDSClassifier(ClassifierMixin, SequenceEstimator):
     systems_ : Systems
         The training systems.
     targets_ : ndarray of shape (N,), int
-        Their classes, as places in `classes_`.
+        Classes of the training systems, as indices into `classes_`.
     temperature_ : float
-        What scores are divided by for `predict_proba`; absent where a class has one sequence.
+        The divisor of scores for `predict_proba`; absent if a class has only one sequence.
     choice_ : AccuracyChoice or SettingsChoice
-        How ``n_states="auto"`` was decided, by the labels or, where a class has one sequence, without them; absent if
-        it was given.
+        The comparison of settings for ``n_states="auto"``, by the labels or, if a class has only one sequence, without
+        them; absent for other values of `n_states`.
     moment_weights_ : ndarray of shape (2 d,)
-        Of the `MomentKernel`; absent if only the dynamics count.
+        Weights of the `MomentKernel`; absent if only dynamics are compared.
     n_features_in_ : int
     feature_names_in_ : ndarray of str of shape (d,)
-        Names of the channels, where every sequence of `fit` is a data frame.
+        Names of the channels, if every sequence of `fit` is a data frame.
     scale_ : ndarray of shape (d,)
-        What each channel of sequences is divided by; absent after a fit to `Systems`.
+        The divisor of each channel of sequences; absent after a fit to `Systems`.
 
     Raises
     ------
     ValueError
-        In `fit`: for an invalid parameter or input, labels of one class only, or codes that are all zero.
+        In `fit`, if a parameter or the input is invalid, if all labels are the same, or if all codes are zero.
 
     Notes
     -----
-    The classifiers of the authors' toolbox. A kernel matrix that is not positive semidefinite is made so for
-    ``"svm"``, with a warning.
+    These are the classifiers of the authors' toolbox. For ``"svm"``, negative eigenvalues of the kernel matrix are set
+    to zero with a warning.
 
     Examples
     --------
@@ -169,15 +170,21 @@ class LDSClassifier(ClassifierMixin, SequenceEstimator):
         made = self._settled(X, labels)
         systems, identifier = learned_systems(made, X)
         if labels.shape != (len(systems),):
-            raise ValueError(f"y has shape {labels.shape} but there are {len(systems)} sequences: pass one class each")
+            raise ValueError(
+                f"y has shape {labels.shape} but there are {len(systems)} sequences: pass one class for each sequence"
+            )
         keep_moment_weights(self, made.moments, systems)
         try:
             check_classification_targets(labels)
             classes, codes = np.unique(labels, return_inverse=True)
         except TypeError:
-            raise ValueError("y mixes classes that have no order, such as words and numbers: pass one kind") from None
+            raise ValueError(
+                "y mixes classes that cannot be sorted, such as words and numbers: pass classes of one type"
+            ) from None
         if len(classes) < 2:
-            raise ValueError(f"y has the one class {quoted(classes.tolist()[0])}: a classifier needs at least two")
+            raise ValueError(
+                f"y has only the class {quoted(classes.tolist()[0])}: pass sequences of at least two classes"
+            )
         with one_blas_thread():
             family = self._family(systems)
             packed = family.pack(systems)
@@ -200,7 +207,7 @@ class LDSClassifier(ClassifierMixin, SequenceEstimator):
         return self
 
     def _settled(self, X: Any, labels: NDArray[Any]) -> Any:
-        """Return the estimator, or a copy with settings that are chosen by the labels, else without them."""
+        """Return the estimator, or a copy with settings that are chosen by the labels or else without them."""
         kinds: dict[Any, int] = {}
         codes = np.array([kinds.setdefault(label, len(kinds)) for label in labels.ravel().tolist()], dtype=np.intp)
         choice = choose_by_labels(self, X, codes) if is_open(self, X) and len(kinds) > 1 else None
@@ -210,12 +217,13 @@ class LDSClassifier(ClassifierMixin, SequenceEstimator):
         return cast(Any, clone(self)).set_params(**choice.best_params)
 
     def decision_function(self, X: Any) -> Array:
-        """Return how much sequences or systems speak for each class.
+        """Return the scores of each class for sequences or systems.
 
         Returns
         -------
         ndarray of shape (N, n_classes), or (N,) for two classes
-            The larger the better; for two classes the second minus the first.
+            Larger scores mean more evidence. For two classes, the result is the score of the second minus that of the
+            first.
         """
         scores = self._class_scores(X)
         return scores[:, 1] - scores[:, 0] if len(self.classes_) == 2 else scores
@@ -229,12 +237,12 @@ class LDSClassifier(ClassifierMixin, SequenceEstimator):
     def predict_proba(self, X: Any) -> Array:
         """Return the probability of each class, calibrated on held-out sequences of `fit`.
 
-        ``softmax(scores / temperature_)``, with the scores of `decision_function` (of two classes before the first is
-        subtracted). The temperature makes the classes of held-out sequences most likely: of each fifth of the data,
-        scored by a classifier that learned from the rest (temperature scaling; Guo, Pleiss, Sun and Weinberger 2017),
-        with the smoothed targets of Platt (1999), so that few sequences are never certain. The most likely class is
-        that of `predict`. The settings of ``n_states="auto"`` were chosen on all sequences, the held-out ones included.
-        Absent where a class has one sequence, which cannot be held out.
+        The probability is ``softmax(scores / temperature_)`` with the scores of `decision_function` (for two classes,
+        before the subtraction). The temperature maximizes the likelihood of held-out classes: each fifth of the data is
+        scored by a classifier that was fitted to the rest (temperature scaling; Guo, Pleiss, Sun and Weinberger 2017).
+        The targets are smoothed as by Platt (1999), so that probabilities from few sequences stay below one. The most
+        likely class is that of `predict`. The settings of ``n_states="auto"`` were chosen on all sequences, including
+        the held-out sequences. The method is not available if a class has only one sequence, which cannot be held out.
 
         Returns
         -------
@@ -248,7 +256,7 @@ class LDSClassifier(ClassifierMixin, SequenceEstimator):
         return scipy.special.log_softmax(self._class_scores(X) / self.temperature_, axis=1)
 
     def _class_scores(self, X: Any) -> Array:
-        """Return how much sequences or systems speak for each class, (N, n_classes)."""
+        """Return the scores of each class for sequences or systems, (N, n_classes)."""
         check_is_fitted(self, "dual_coef_" if self.method in ("svm", "ridge") else "systems_")
         systems = new_systems(self, X)
         with one_blas_thread():
@@ -297,7 +305,7 @@ class LDSClassifier(ClassifierMixin, SequenceEstimator):
         return np.stack([-np.einsum("jn,jn->n", z, inner @ z - 2 * outer) for z, inner, outer in left])
 
     def _temperature(self, gram: Array, codes: NDArray[np.intp], n_classes: int) -> float | None:
-        """Return the temperature that makes held-out classes most likely; None if a class has one system."""
+        """Return the temperature that maximizes the likelihood of held-out classes; None if a class has one system."""
         folds = min(_FOLDS, int(np.bincount(codes).min()))
         if folds < 2:
             return None
@@ -321,7 +329,7 @@ class LDSClassifier(ClassifierMixin, SequenceEstimator):
         return float(np.exp(found.x))
 
     def _support_vectors(self, gram: Array, codes: NDArray[np.intp], n_classes: int) -> tuple[Array, Array]:
-        """Return the coefficients of the training systems (n_classes, N) and the intercepts, one against the rest."""
+        """Return coefficients of the training systems (n_classes, N) and intercepts, one class against the rest."""
         scaled = gram / gram.diagonal().mean()
         dual, intercept = np.zeros((n_classes, len(gram))), np.zeros(n_classes)
         for c in range(n_classes):

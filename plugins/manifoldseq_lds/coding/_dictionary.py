@@ -350,13 +350,13 @@ class LDSDictionaryLearning(ClassNamePrefixFeaturesOutMixin, TransformerMixin, S
         return -self._coding(X).mean
 
     def _warn_of_bound(self, within: float, scale: float) -> None:
-        """Say what the bound of (12) would cost, if it is not next to nothing."""
+        """Warn about the effect of the bound of (12) if it is not negligible."""
         if within - self.objective_ > COSTLY * scale:
             largest = np.linalg.norm(self.systems_.A, 2, axis=(1, 2))
             warnings.warn(
                 f"{int((largest > self.bound).sum())} of {self.n_atoms} atoms are systems whose A has singular values "
-                f"up to {largest.max():.4g}: with the atoms that were found within bound={self.bound:.4g}, as (12) "
-                f"asks, the objective would be {within:.4g} instead of {self.objective_:.4g}; {BOUND_ADVICE}",
+                f"up to {largest.max():.4g}: with the atoms within bound={self.bound:.4g}, as (12) requires, the "
+                f"objective would be {within:.4g} instead of {self.objective_:.4g}; {BOUND_ADVICE}",
                 stacklevel=3,
             )
 
@@ -371,7 +371,7 @@ class LDSDictionaryLearning(ClassNamePrefixFeaturesOutMixin, TransformerMixin, S
             return coding(family, packed_atoms, packed, family.diag(packed), self.alpha)
 
     def _learning(self, systems: Systems, groups: ArrayLike | None = None, solver: str | None = None) -> Learning:
-        """Return the problem that `fit` solves, with its pure steps."""
+        """Return the problem of `fit` and its steps, which are pure functions."""
         family = self._family(systems.n_outputs, systems.n_states, solver)
         packed = family.pack(systems)
         size = self.batch_size if self.batch_size is None else _batch_size(self.batch_size)
@@ -395,7 +395,7 @@ class LDSDictionaryLearning(ClassNamePrefixFeaturesOutMixin, TransformerMixin, S
         )
 
     def _first_atoms(self, learning: Learning, rng: np.random.Generator) -> Leaves:
-        """Return the atoms that a start begins with."""
+        """Return the initial atoms of a start."""
         if isinstance(self.init, Systems):
             return learning.family.chosen(self.init)
         family = learning.family
@@ -406,7 +406,7 @@ class LDSDictionaryLearning(ClassNamePrefixFeaturesOutMixin, TransformerMixin, S
         )
 
     def _keep(self, family: AtomFamily, atoms: Leaves) -> None:
-        """Keep the atoms as systems, and those of a registered family as they are."""
+        """Store the atoms as systems; atoms of a registered family are also stored in their own representation."""
         self.systems_ = family.systems(atoms)
         self.__dict__.pop("atoms_", None)
         if _registered_family(self.method) is not None:
@@ -415,7 +415,7 @@ class LDSDictionaryLearning(ClassNamePrefixFeaturesOutMixin, TransformerMixin, S
     def _check_data(self, systems: Systems, groups: ArrayLike | None) -> None:
         N, J = len(systems), self.n_atoms
         if self.batch_size is not None and self.method != "pgd":
-            raise ValueError(f"batch_size={quoted(self.batch_size)} asks for method='pgd', not {quoted(self.method)}")
+            raise ValueError(f"batch_size={quoted(self.batch_size)} requires method='pgd', not {quoted(self.method)}")
         if isinstance(self.init, Systems):
             size = (J, systems.n_outputs, systems.n_states)
             if self.init.C.shape != size:
@@ -423,15 +423,18 @@ class LDSDictionaryLearning(ClassNamePrefixFeaturesOutMixin, TransformerMixin, S
         elif N < J:
             raise ValueError(f"X has {N} sequences for n_atoms={J}: pass more sequences or lower n_atoms")
         if groups is not None and np.shape(groups) != (N,):
-            raise ValueError(f"groups have shape {np.shape(groups)} but there are {N} sequences: pass one group each")
+            raise ValueError(
+                f"groups have shape {np.shape(groups)} but there are {N} sequences: pass one group for each sequence"
+            )
         if isinstance(self.batch_size, tuple | list) and groups is None:
             raise ValueError(
-                f"batch_size={quoted(self.batch_size)} draws groups: pass fit(X, groups=...), one per sequence"
+                f"batch_size={quoted(self.batch_size)} draws groups: pass fit(X, groups=...), with one group per "
+                "sequence"
             )
 
 
 def _count_different(learning: Any, most: int) -> int:
-    """Return how many systems differ in feature space, up to rounding; `most` if there are as many or more."""
+    """Return the number of systems that differ in feature space, up to rounding and at most `most`."""
     size, found = learning.self_values, 0
     apart = np.full(len(size), np.inf)
     while found < most:

@@ -23,7 +23,7 @@ def starting_systems(
     rng: Any,
     mean: str = "exact",
 ) -> Systems:
-    """Return the systems that dictionary learning starts from.
+    """Return the initial systems of dictionary learning.
 
     Parameters
     ----------
@@ -32,9 +32,9 @@ def starting_systems(
     systems : Systems
         The data.
     compared, packed
-        What compares data, with the methods ``cross`` and ``diag``, and the data as it packs them.
+        An object with the methods ``cross`` and ``diag`` for the comparison of data, and the data in its packed form.
     kernel, bound, mean
-        Of `LDSKMeans`, which runs five epochs for ``"k-means"``.
+        Parameters of `LDSKMeans`, which runs five epochs for ``"k-means"``.
     rng : numpy.random.Generator
     """
     if init == "random":

@@ -1,7 +1,7 @@
-"""Settings of a classifier of sequences chosen by cross-validation on its labels, where ``n_states="auto"``.
+"""Settings of a classifier of sequences, chosen by cross-validation on its labels for ``n_states="auto"``.
 
-Each setting gives a kernel matrix. Its figure is the squared error of kernel ridge regression to the classes, or the
-share of errors of the nearest other sequence, each without the sequence that is predicted: neither needs another fit.
+Each setting gives a kernel matrix, which is judged by the leave-one-out error of kernel ridge regression to the classes
+(squared error) or of the nearest neighbour (fraction of errors). Neither error requires another fit.
 """
 
 from __future__ import annotations
@@ -39,27 +39,27 @@ from ..systems._record import Systems
 Array = NDArray[np.floating[Any]]
 
 _COMPARED = 300
-"""Sequences by which settings are compared, drawn if there are more: the time grows with the cube of their number."""
+"""Maximum number of sequences for the comparison of settings: the time is cubic in their number."""
 _FINALISTS = 3
-"""Settings for which the other ways to centre and to weigh moments are tried."""
+"""Number of settings that are compared with other choices of centring and of moments."""
 _OUTPUTS = 256
-"""Channels times delay are at most this, unless the delay is one."""
+"""Maximum of channels times delay, unless the delay is one."""
 
 
 @dataclass(frozen=True, eq=False)
 class AccuracyChoice:
-    """What was chosen for ``n_states="auto"`` by labels, and why.
+    """The settings that were chosen for ``n_states="auto"`` by labels, and the figures that decided.
 
     Attributes
     ----------
     compared : list of dict
-        ``n_states``, ``delay``, ``center``, ``moments``; ``loss``, by which they are compared, the squared error of
-        predicted classes (of ``method="nearest"`` the share of errors); ``accuracy``, the share of sequences whose
-        class is predicted correctly, and ``error``, its standard error; the best first.
+        ``n_states``, ``delay``, ``center``, ``moments``; ``loss``, the criterion of the comparison: the squared error
+        of predicted classes (for ``method="nearest"`` the fraction of errors); ``accuracy``, the fraction of sequences
+        with a correctly predicted class, and ``error``, its standard error; the best settings first.
     best_params : dict
         The chosen settings, for ``estimator.set_params(**choice.best_params)``.
     time : float
-        Seconds that it took.
+        Duration of the choice in seconds.
     """
 
     compared: list[dict[str, Any]]
@@ -67,7 +67,7 @@ class AccuracyChoice:
     time: float = 0.0
 
     def __str__(self) -> str:
-        """Return the table of what was compared, and what was chosen."""
+        """Return a table of the compared settings, and the chosen settings."""
         lines = ["  loss    accuracy         settings (of predictions without the predicted sequence)"]
         for place, one in enumerate(self.compared[:12]):
             figure = f"{one['loss']:.4f}  {one['accuracy']:.3f} ± {one['error']:.3f}"
@@ -79,10 +79,10 @@ class AccuracyChoice:
 
 
 def choose_by_labels(estimator: Any, X: Any, codes: NDArray[np.intp]) -> AccuracyChoice | None:
-    """Return the settings with the least loss of predictions of members that are left out.
+    """Return the settings with the smallest leave-one-out loss.
 
-    None where labels cannot choose: a class with one sequence, sequences that are too short, too large or constant, or
-    a kernel that is zero.
+    None if labels cannot decide: if a class has one sequence, if sequences are too short, too large or constant, or if
+    the kernel is zero.
 
     Parameters
     ----------
@@ -125,7 +125,7 @@ def choose_by_labels(estimator: Any, X: Any, codes: NDArray[np.intp]) -> Accurac
 
 
 def _drawn(codes: NDArray[np.intp]) -> NDArray[np.intp]:
-    """Return the rows by which settings are compared, with equal shares of every class and two of it at least."""
+    """Return the rows for the comparison of settings: the same fraction of every class, and at least two rows of it."""
     if len(codes) <= _COMPARED:
         return np.arange(len(codes))
     order = np.random.default_rng(0).permutation(len(codes))
@@ -150,7 +150,7 @@ def _pairs(sequences: Sequence[Array], identifier: LDSIdentifier) -> list[tuple[
 
 
 class _Search:
-    """Measures settings on some sequences, and keeps what it measured."""
+    """Measurements of settings on some sequences, which are cached."""
 
     def __init__(
         self, estimator: Any, identifier: LDSIdentifier, sequences: Sequence[Array], codes: NDArray[np.intp], most: int
@@ -186,7 +186,7 @@ class _Search:
             self.compared.append({**setting, "accuracy": accuracy, "error": error, "loss": loss})
 
     def ordered(self) -> list[dict[str, Any]]:
-        """Return what was measured, the least loss first; of equals the one measured first, with fewer states."""
+        """Return the measurements in ascending order of the loss; ties keep their order, with fewer states first."""
         return sorted(self.compared, key=lambda one: one["loss"])
 
     def _of_dynamics(self, n_states: int, delay: int, center: bool) -> Array | None:
@@ -202,10 +202,11 @@ class _Search:
 
 
 def left_out(K: Array, codes: NDArray[np.intp], method: str, C: float) -> tuple[float, float]:
-    """Return accuracy and loss of predictions for each member by all others, from a kernel matrix.
+    """Return accuracy and loss of leave-one-out predictions from a kernel matrix.
 
-    ``"nearest"``: the class of the nearest other member. Else kernel ridge regression to the classes with penalty
-    ``1 / C``, whose predictions without a member are ``y_i - (G^-1 y)_i / (G^-1)_ii`` with ``G = K + 1 + I / C``.
+    ``"nearest"`` predicts the class of the nearest other member. The alternative is kernel ridge regression to the
+    classes with penalty ``1 / C``, whose predictions without a member are ``y_i - (G^-1 y)_i / (G^-1)_ii`` with ``G = K
+    + 1 + I / C``.
     """
     targets = np.eye(int(codes.max()) + 1)[codes]
     if method == "nearest":

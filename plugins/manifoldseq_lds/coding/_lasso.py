@@ -11,18 +11,18 @@ from manifoldseq.estimators import quoted
 Array = NDArray[np.floating[Any]]
 
 _POLISH_EVERY = 2
-"""Sweeps between two moves towards the codes that are optimal for the signs reached."""
+"""Number of sweeps between two moves towards the codes that are optimal for the current signs."""
 _CHUNK_BYTES = 2**25
-"""Data are taken in chunks whose linear systems fit in so much memory."""
+"""Maximum memory of the linear systems of one chunk of data."""
 _RIDGE = 1e-13
-"""Relative shift of a linear system, for duplicate atoms in one support."""
+"""Relative diagonal shift of a linear system, for duplicate atoms in one support."""
 
 
 def zero_codes(alpha: float, cross: Array) -> ValueError:
-    """Return what is wrong where every code is zero, with the kernel of atoms and data."""
+    """Return the error message for codes that are all zero, given the kernel of atoms and data."""
     largest = 2 * float(np.abs(cross).max())
     if largest == 0:
-        return ValueError("the kernel is 0 between all atoms and data: take another kernel or other sequences")
+        return ValueError("the kernel is 0 between all atoms and data: use another kernel or other sequences")
     return ValueError(f"alpha={alpha:g} leaves every code at zero: choose it well below {largest:.4g}")
 
 
@@ -105,7 +105,7 @@ def _descend(gram: Array, cross: Array, alpha: float, Z: Array, tol: float, max_
 
 
 def violation(gram: Array, cross: Array, alpha: float, Z: Array) -> Array:
-    """Return by how much the codes of each datum violate the optimality conditions of the Lasso, of shape (N,).
+    """Return the violation of the optimality conditions of the Lasso by the codes of each datum, of shape (N,).
 
     With ``g = 2 (k - K z)``: ``g_j = alpha sign(z_j)`` where z_j is not zero, ``|g_j| <= alpha`` elsewhere.
     """
@@ -120,7 +120,7 @@ def objective(gram: Array, cross: Array, self_values: Array, alpha: float, Z: Ar
 
 
 def positive_semidefinite(gram: Array) -> Array:
-    """Return the kernel matrix, its negative eigenvalues set to zero, with a warning if they are not rounding."""
+    """Return the kernel matrix with negative eigenvalues set to zero; warn if they exceed rounding errors."""
     w, W = np.linalg.eigh(gram)
     if w[0] >= -1e-8 * max(float(w[-1]), np.finfo(float).tiny):
         return gram
@@ -150,9 +150,9 @@ def _sweep(gram: Array, diagonal: Array, cross: Array, alpha: float, Z: Array) -
 
 
 def _towards_support_optimum(gram: Array, cross: Array, alpha: float, Z: Array) -> tuple[Array, NDArray[np.bool_]]:
-    """Move each datum's nonzero codes to their optimum for the present signs, at most until one of them is zero.
+    """Move each datum's nonzero codes to their optimum for the current signs, at most until one of them is zero.
 
-    Returns the codes, and for which data one became zero.
+    Return the codes, and a mask of data with a code that became zero.
     """
     on = (Z != 0).T
     sizes = on.sum(axis=1)

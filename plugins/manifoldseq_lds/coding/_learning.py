@@ -20,9 +20,9 @@ Rows = NDArray[np.intp]
 State = dict[str, Any]
 
 _PATIENCE = 10
-"""Updates of an atom, one after the other, that is behind a datum which the bound of (12) excludes."""
+"""Number of successive updates of an atom that is worse than a datum outside the bound of (12)."""
 _SPARSE = 0.7
-"""An atom that at most this share of the data uses is updated on these data alone."""
+"""An atom that is used by at most this fraction of the data is updated with these data only."""
 
 
 @dataclass(frozen=True)
@@ -58,7 +58,7 @@ class Learning:
     ----------
     family : AtomFamily
     systems, packed, self_values
-        The data, as the family packs them, and k(x, x) of each.
+        The data, the data in the packed form of the family, and k(x, x) of each.
     alpha : float
     batch : Batches
     halve_every : int, optional
@@ -74,7 +74,7 @@ class Learning:
     halve_every: int | None
 
     def start(self, atoms: Leaves, rng: np.random.Generator, number: int = 0) -> tuple[State, ms.Measures]:
-        """Return the state that learning begins with, the codes of all data in it, and its measures."""
+        """Return the initial state of the learning, the codes of all data in it, and its measures."""
         first = self.first_coding(atoms)
         state = {"start": number, "x": atoms, "codes": first.codes, "epoch": 0, "rng": rng.bit_generator.state}
         return self._with_path(state, None), self._measures(first, 0, 0.0)
@@ -116,20 +116,20 @@ class Learning:
         return self._with_path(state, path), self._measures(made, len(dead), spent)
 
     def _with_path(self, state: State, path: Leaves | None) -> State:
-        """Return a state with the atoms that updates go on from, if they are not all the atoms themselves."""
+        """Return a state with the starting points of the next updates, if they differ from the atoms."""
         near = self.family.within(state["x"])
         return state if near is None else {**state, "path": near if path is None else path}
 
     def scale(self, epoch: int) -> float:
-        """Return what step sizes are multiplied by in an epoch."""
+        """Return the factor of step sizes in an epoch."""
         return 1.0 if self.halve_every is None else 0.5 ** (epoch // self.halve_every)
 
     def update(
         self, atoms: Leaves, packed: Any, codes: Array, scale: float, path: Leaves | None = None
     ) -> tuple[Leaves, Leaves | None, float]:
-        """Update every atom once with the codes (J, N) fixed; return them and the evaluations, in kernel values.
+        """Update every atom once with fixed codes (J, N); return the atoms and the number of evaluated kernel values.
 
-        With a `path`, updates go on from its atoms; an atom stays what it was while that is the better one.
+        With a `path`, updates start at its atoms; an atom is kept as long as it is better than the result.
         """
         N, spent = len(packed), 0.0
         overlap = codes @ codes.T / N
@@ -163,7 +163,7 @@ class Learning:
     def _batches(
         self, atoms: Leaves, codes: Array, scale: float, rng: np.random.Generator
     ) -> tuple[Leaves, Coding, Rows, float]:
-        """Code and update on one mini-batch after the other; measures are those of each batch before its update."""
+        """Code and update with one mini-batch after the other; measures refer to each batch before its update."""
         codes = codes.copy()
         n = self.batch.n
         squared, penalty, spent, rows = np.full(n, np.nan), np.full(n, np.nan), 0.0, np.arange(0)
@@ -183,7 +183,7 @@ class Learning:
         return coding(self.family, packed, self.packed, self.self_values, self.alpha, start)
 
     def _replaced(self, atoms: Leaves, dead: Rows, rows: Rows, squared: Array) -> Leaves:
-        """Put the worst represented of some data in the place of atoms that no datum uses."""
+        """Replace atoms that no datum uses by the data with the largest errors."""
         order = rows[np.argsort(-squared, kind="stable")][: len(dead)]
         for r, row in zip(dead, order, strict=False):
             new = self.family.chosen(self.systems[[row]])
@@ -207,15 +207,16 @@ class Learning:
 
 @dataclass(frozen=True)
 class Batches:
-    """Which data an update sees.
+    """The data of each update.
 
     Parameters
     ----------
     n : int
         Number of data.
     size : int or (int, int) or None
-        None: all data. A number: consecutive parts of a random order. A pair: at each update so many random groups,
-        and so many random data of each, the hierarchical sampler of the paper (20 videos, 4 blocks of each).
+        None: all data. A number: consecutive parts of a random order. A pair: the number of random groups of each
+        update and the number of random data of each group, as in the hierarchical sampler of the paper (20 videos, 4
+        blocks of each).
     groups : array of int of shape (N,), optional
         The group (video) of each datum.
     """
@@ -226,11 +227,11 @@ class Batches:
 
     @property
     def full(self) -> bool:
-        """Whether every update sees all data."""
+        """Whether every update uses all data."""
         return self.size is None or (not isinstance(self.size, tuple) and self.size >= self.n)
 
     def epoch(self, rng: np.random.Generator) -> Iterator[Rows]:
-        """Yield the rows of each mini-batch of one epoch, about as many data in all as there are."""
+        """Yield the rows of each mini-batch of one epoch, with about as many rows in total as there are data."""
         if isinstance(self.size, tuple):
             assert self.groups is not None
             per_batch = min(self.size[0], len(np.unique(self.groups))) * self.size[1]
@@ -244,14 +245,14 @@ class Batches:
 
 
 def hierarchical_batch(groups: Rows, n_groups: int, n_each: int, rng: np.random.Generator) -> Rows:
-    """Return rows of a mini-batch: random groups, then random data of each (fewer where a group has fewer).
+    """Return rows of a mini-batch: random groups, then random data of each (all data of smaller groups).
 
     Parameters
     ----------
     groups : array of int of shape (N,)
         The video of each block.
     n_groups, n_each : int
-        20 and 4 in the paper's experiments.
+        Number of groups and of data of each group; the experiments of the paper use 20 and 4.
     rng : numpy.random.Generator
 
     Examples
@@ -264,7 +265,10 @@ def hierarchical_batch(groups: Rows, n_groups: int, n_each: int, rng: np.random.
     groups = np.asarray(groups)
     names = np.unique(groups)
     if min(len(names), n_groups, n_each) < 1:
-        raise ValueError(f"a batch of {n_groups} groups, {n_each} each, of {len(names)}: all are to be at least 1")
+        raise ValueError(
+            f"a batch of {n_groups} groups with {n_each} data each, out of {len(names)} groups, is not valid: all "
+            "numbers must be at least 1"
+        )
     drawn = rng.choice(names, size=min(n_groups, len(names)), replace=False)
     parts = []
     for name in drawn:

@@ -1,4 +1,4 @@
-"""Sparse codes of sequences over a given dictionary of systems, or one that is chosen without learning."""
+"""Sparse codes of sequences over a dictionary of systems, which is given or selected without learning."""
 
 import warnings
 from copy import copy

@@ -13,13 +13,13 @@ Array = NDArray[np.floating[Any]]
 
 COVARIANCE_TYPES = ("diag", "full", "spherical")
 _RIDGE = 1e-13
-"""Added to normal equations in units of their diagonal: the coefficients of what is always zero are zero."""
+"""Ridge of normal equations relative to their diagonal: coefficients of variables that are always zero are zero."""
 _RIDGE_OF_FEW = 1e-8
-"""The same for an output that is seen in fewer steps than it has unknowns."""
+"""The ridge for an output that is recorded in fewer steps than it has unknowns."""
 _CHUNK = 2**22
-"""Numbers of the covariances of steps in which some outputs are missing that are inverted at once."""
+"""Maximum number of values of covariances that are inverted together, for steps in which some outputs are missing."""
 _LEAST_NOISE = 1e-10
-"""The least variance of the output noise, in units of the mean square of the outputs about their means."""
+"""Minimum variance of the output noise, in units of the mean square of the outputs about their means."""
 
 
 def sweep(
@@ -30,28 +30,29 @@ def sweep(
     covariance_type: str = "spherical",
     held: bool = False,
 ) -> tuple[Systems, Filtered]:
-    """Return systems that no sequence finds less likely, and the filter under those given.
+    """Return systems whose likelihood is at least that of the given systems, and the filter of the given systems.
 
     Parameters
     ----------
     systems : Systems
-        Any C, with a mean or without.
+        Systems with arbitrary C, with or without a mean.
     Y : ndarray of shape (N, T, m)
-        NaN marks what is missing.
+        NaN marks missing values.
     inputs : ndarray of shape (N, T, p), optional
-        For systems with B and D.
+        Inputs, for systems with B and D.
     covariance_type : {"spherical", "diag", "full"}
-        Learn one variance of the output noise per system, one for each output, or their covariances.
+        Estimate one variance of the output noise per system, one variance per output, or a covariance matrix.
     held : bool
-        Keep A and C, and without inputs the mean.
+        Keep A and C fixed, and without inputs also the mean.
 
     Returns
     -------
     systems : Systems
-        All parameters updated, unless held; C need not be orthonormal. ``P1`` and a full Omega shrink to zero where one
-        sequence says no more: Omega is kept above 1e-10 of the mean square of the outputs.
+        Systems with updated parameters, except those that are fixed; C need not be orthonormal. ``P1`` and a full Omega
+        can shrink to zero in directions that one sequence does not determine; Omega is kept above 1e-10 of the mean
+        square of the outputs.
     filtered : Filtered
-        Its log-likelihood is that of the systems given.
+        The filter; its log-likelihood refers to the given systems.
     """
     filtered = kalman_filter(systems, compress(systems, Y, inputs))
     x, P, lagged = smooth(systems, filtered)
@@ -83,7 +84,7 @@ def sweep(
 def _outputs(
     s: Array, P: Array, Y: Array, systems: Systems, covariance_type: str, held: bool
 ) -> dict[str, Array | None]:
-    """Regress outputs on s = [x; u; 1]; return C, D, the mean and Omega, the covariance of what is left."""
+    """Regress outputs on s = [x; u; 1]; return C, D, the mean and Omega, the covariance of the residuals."""
     n, p, k = systems.n_states, systems.n_inputs, s.shape[2]
     seen = ~np.isnan(Y)
     count = np.maximum(seen.sum(axis=1), 1)
@@ -125,14 +126,14 @@ def _outputs(
 
 
 def _gram(s: Array, P: Array) -> Array:
-    """Return the sums of s s' (N, k, k), with the covariances P of the states, its first entries, added."""
+    """Return the sums of s s' (N, k, k) plus the covariances P of the states, the first entries of s."""
     made = s.swapaxes(1, 2) @ s
     made[:, : P.shape[1], : P.shape[1]] += P
     return made
 
 
 def _coefficients(gram: Array, right: Array, fixed: Array | None, few: Array | None = None) -> Array:
-    """Solve W gram = right for coefficients W (..., m, k), the first ones of which may be fixed."""
+    """Solve W gram = right for coefficients W (..., m, k); leading coefficients may be fixed."""
     if fixed is not None:
         f = fixed.shape[-1]
         if f == gram.shape[-1]:
@@ -147,7 +148,7 @@ def _coefficients(gram: Array, right: Array, fixed: Array | None, few: Array | N
 
 
 def _nonnegative(P: Array, least: Array | float = 0.0) -> Array:
-    """Return symmetric matrices with eigenvalues of at least `least`, which rounding has lowered, as they are if so."""
+    """Return symmetric matrices with eigenvalues raised to `least`, because rounding may have lowered them."""
     w, V = np.linalg.eigh(P)
     least = np.broadcast_to(least, len(P))[:, None]
     raised = (V * np.maximum(w, least)[:, None]) @ V.swapaxes(1, 2)
@@ -155,7 +156,7 @@ def _nonnegative(P: Array, least: Array | float = 0.0) -> Array:
 
 
 def _left(squares: Array, right: Array, W: Array, gram: Array) -> Array:
-    """Return what W leaves: squares - W right' - right W' + W gram W'."""
+    """Return the residuals of W: squares - W right' - right W' + W gram W'."""
     explained = W @ right.swapaxes(-1, -2)
     made = squares - explained - explained.swapaxes(-1, -2) + W @ gram @ W.swapaxes(-1, -2)
     return 0.5 * (made + made.swapaxes(-1, -2))
@@ -164,7 +165,7 @@ def _left(squares: Array, right: Array, W: Array, gram: Array) -> Array:
 def _expect_missing(
     y: Array, seen: NDArray[np.bool_], s: Array, P: Array, systems: Systems, right: Array, squares: Array
 ) -> None:
-    """Add what correlated noise says of missing outputs in steps with some to the sums of y s' and y y', in place."""
+    """Add expectations of partially missing outputs under correlated noise to the sums of y s' and y y', in place."""
     assert systems.Omega is not None
     Omega = systems.Omega if systems.Omega.ndim == 3 else systems.Omega[:, :, None] * np.eye(y.shape[2])
     parts = [systems.C, systems.D, None if systems.mean is None else systems.mean[:, :, None]]

@@ -21,11 +21,11 @@ from ._subspace_method import Subspace, least_squares, noise_factor, subspace
 Array = NDArray[np.floating[Any]]
 
 _BATCH = 2**22
-"""Numbers of the sequences that are identified together: 32 MiB."""
+"""Maximum number of values of sequences that are identified together: 32 MiB."""
 
 
 def checked(X: Any, n: int, delay: int, setting: str, missing: str, method: str) -> list[Any]:
-    """Return checked sequences: arrays in memory, or memory-mapped ones that were not read."""
+    """Validate sequences; return arrays in memory, or memory-mapped arrays that are not read."""
     if on_disk(X):
         sequences = check_on_disk(X, n + delay, setting)
     elif missing == "smooth":
@@ -42,7 +42,7 @@ def checked(X: Any, n: int, delay: int, setting: str, missing: str, method: str)
 
 
 def stabilized(systems: Systems, stabilizer: str, X: Array, bound: float) -> Systems:
-    """Return systems with stable transition matrices, which keep the estimated ones as `A_estimate`."""
+    """Return systems with stable transition matrices; `A_estimate` contains the estimated matrices."""
     return replaced(systems, A=stabilize(stabilizer, systems.A, X, bound), A_estimate=systems.A)
 
 
@@ -75,14 +75,14 @@ class Estimation:
                 yield some, Y
 
     def identify(self, sequences: Sequence[Any], inputs: list[Array] | None = None) -> Systems:
-        """Return the systems of sequences, with inputs of (T, p) each or none; missing values are filled first."""
+        """Fill missing values and return the systems of sequences, with inputs (T, p) each or without inputs."""
         systems = self.estimated(sequences, inputs)
         if self.stabilizer == "NONE":
             check_stable(systems.A)
         return systems
 
     def estimated(self, sequences: Sequence[Any], inputs: list[Array] | None = None) -> Systems:
-        """Return the systems of sequences, which without stabilizer may be unstable."""
+        """Return the systems of sequences; without a stabilizer they may be unstable."""
         N, made = len(sequences), {}
         for rows, part in self._parts(sequences, inputs):
             for name in (one.name for one in fields(Systems)):
@@ -96,7 +96,7 @@ class Estimation:
         return None if inputs is None else embed(np.stack([inputs[i] for i in rows]), self.delay)
 
     def filled(self, Y: Array, rows: NDArray[np.intp]) -> Array:
-        """Return scaled sequences (N, T, d) with values in place of NaN; `rows` are their numbers."""
+        """Return scaled sequences (N, T, d) with filled missing values; `rows` are their numbers."""
         holed = np.flatnonzero(np.isnan(Y).any(axis=(1, 2)))
         if len(holed):
             Y[holed] = fill(Y[holed], self.delay, self._unstabilized, rows[holed])
@@ -116,14 +116,14 @@ class Estimation:
             if is_large(x):
                 if self.method != "pca":
                     raise ValueError(
-                        f"sequence {i} is read in blocks, which method={self.method!r} cannot do: use method='pca', or "
-                        "fewer channels"
+                        f"sequence {i} is read in blocks, which method={self.method!r} does not support: use "
+                        "method='pca', or fewer channels"
                     )
                 found = gram_subspace(x, i, self.scale, self.n, self.delay, self.center)
                 yield [i], self._systems(found, self.stabilizer)
 
     def _under_noise(self, Y: Array, rows: NDArray[np.intp], inputs: Array | None) -> Systems:
-        """Return systems by N4SID or expectation maximization; by PCA where a sequence spans too little for them."""
+        """Return systems by N4SID or expectation maximization, or by PCA for sequences that span too few dimensions."""
         recorded = embed(Y, self.delay).copy()
         filled = self.filled(Y, rows)
         outputs = self.stacked(filled)
@@ -139,7 +139,7 @@ class Estimation:
         elif self.method == "n4sid":
             least = next(t for t in range(T, 2**31) if block_rows(t, m, self.n, self.delay, n_inputs))
             raise ValueError(
-                f"sequence {rows[0]} has {T + self.delay - 1} time steps, and method='n4sid' needs "
+                f"sequence {rows[0]} has {T + self.delay - 1} time steps, but method='n4sid' needs "
                 f"{least + self.delay - 1} for {self.n} states: lower n_states, or use method='em' or 'pca'"
             )
         if self.method == "em":

@@ -1,4 +1,4 @@
-"""Forecast errors of identified systems compared with those of the last value and the mean."""
+"""Forecast errors of identified systems, compared with the last value and the mean as forecasts."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ import manifoldseq as ms
 from ._missing import interpolated
 
 _CLEAR = 0.05
-"""A baseline is called better if its R² is larger by more."""
+"""A baseline is reported as better if its R² is larger by more than this value."""
 _SHARE = 5
 _LEAST = 10
 
 
 class Ends:
-    """Sequences without their ends, and what forecasts of these are compared with.
+    """Sequences without their ends, and the ends for the comparison with forecasts.
 
     The last fifth of the shortest sequence, at most ten steps, is left out of each.
 
@@ -46,12 +46,12 @@ class Ends:
             )
 
     def split(self, X: Any) -> tuple[list[Any], Any]:
-        """Return sequences without their ends, and these."""
+        """Return sequences without their ends, and the ends."""
         arrays = [np.asarray(x, dtype=np.float64) for x in X]
         return [x[: -self.n_steps] for x in arrays], np.stack([x[-self.n_steps :] for x in arrays])
 
     def r2(self, forecast: Any) -> float:
-        """Return one less the squared error over that of the mean of what comes before, summed over everything."""
+        """Return 1 minus the total squared error divided by that of the mean of the preceding steps."""
         return 1 - float(np.nansum((self.truth - forecast) ** 2)) / self._total
 
 
@@ -65,20 +65,20 @@ def forecast_error(model: Any, X: Any, y: object, seed: int) -> ms.evaluation.Ev
     model : LDSIdentifier
     X : list of array-like of shape (T_i, d)
     y : object
-        Without effect.
+        Ignored.
     seed : int
-        Without effect.
+        Ignored.
 
     Returns
     -------
     Evaluation
         The controls are the last value, the last season, autoregressions with orders by AIC, and the mean of the
-        preceding values, whose share is zero.
+        preceding values, whose R² is zero.
 
     Raises
     ------
     ValueError
-        If the shortest sequence has fewer than ten steps, or the steps that are left out do not vary.
+        If the shortest sequence has fewer than ten steps, or the held-out steps are constant.
     """
     ends = Ends(X)
     n_steps, before = ends.n_steps, ends.before

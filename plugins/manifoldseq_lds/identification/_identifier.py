@@ -64,7 +64,7 @@ def check_center(name: str, value: Any) -> None:
 
 
 def check_stabilizer(name: str, value: Any) -> None:
-    """Raise unless a stabilizer is known, and what it needs is installed."""
+    """Raise an error unless a stabilizer is known and its requirements are installed."""
     check_choice(name, value, ("auto", *STABILIZERS, None))
     if value in SEMIDEFINITE:
         load_clarabel(value)
@@ -329,11 +329,11 @@ class LDSIdentifier(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None)
         check_channel_names(self, X)
         if self.method != "n4sid":
             raise ValueError(
-                f"partial_fit learns by method='n4sid', and method={quoted(self.method)}: set it, or use fit"
+                f"partial_fit supports method='n4sid' only, but method={quoted(self.method)}: set it, or use fit"
             )
         if begun and x.shape[1] != self.n_features_in_:
             raise ValueError(
-                f"X has {x.shape[1]} channels but the pieces before had {self.n_features_in_}: pass the same channels"
+                f"X has {x.shape[1]} channels but the earlier pieces had {self.n_features_in_}: pass the same channels"
             )
         u = self._piece_inputs(x, inputs, begun)
         d, p = x.shape[1], u.shape[1]
@@ -341,11 +341,11 @@ class LDSIdentifier(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None)
         order = check_order(n)
         if not isinstance(order, int):
             raise ValueError(
-                f"n_states={quoted(self.n_states)} looks at the whole recording: pass a number to partial_fit"
+                f"n_states={quoted(self.n_states)} requires the whole recording: pass a number to partial_fit"
             )
         if not begun and len(x) < (least := least_steps(d, order, delay, p)):
             raise ValueError(
-                f"the first piece has {len(x)} time steps, and partial_fit needs {least}: pass more at once"
+                f"the first piece has {len(x)} time steps, but partial_fit needs {least}: pass a longer first piece"
             )
         if np.isnan(x).any():
             x = self._filled_piece(x, sums, order, delay)
@@ -375,7 +375,7 @@ class LDSIdentifier(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None)
         else:
             sequences = check_sequences(X, or_nan=OR_NAN)
         if len(sequences) != 1 or is_large(sequences[0]):
-            raise ValueError(f"X holds {len(sequences)} sequences: pass one piece of one recording, in memory")
+            raise ValueError(f"X contains {len(sequences)} sequences: pass one piece of one recording, in memory")
         return sequences
 
     def _piece_inputs(self, x: Array, inputs: Any, begun: bool) -> Array:
@@ -383,16 +383,18 @@ class LDSIdentifier(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None)
         u = np.zeros((len(x), 0))
         if inputs is not None:
             if np.isnan(x).any():
-                raise ValueError("the piece has missing values: with inputs, partial_fit needs them filled")
+                raise ValueError(
+                    "the piece has missing values: fill them, because partial_fit with inputs does not accept NaN"
+                )
             (u,) = check_inputs(inputs, [x], self.method)
         if begun and u.shape[1] != self.n_inputs_:
             raise ValueError(
-                f"the pieces before had {self.n_inputs_} inputs, and this one {u.shape[1]}: pass the same inputs"
+                f"the earlier pieces had {self.n_inputs_} inputs, but this piece has {u.shape[1]}: pass the same inputs"
             )
         return u
 
     def _filled_piece(self, x: Array, sums: dict[str, Any] | None, order: int, delay: int) -> Array:
-        """Return a piece with values in place of NaN: as `fit` fills them, later by what systems say of it."""
+        """Fill the missing values of a piece: of the first piece as in `fit`, of later pieces by the current system."""
         if sums is None:
             scale = channel_scale([x]) if self.scale else np.ones(x.shape[1])
             return self._estimation(scale, (order, delay)).filled(x[None] / scale, np.zeros(1, np.intp))[0] * scale
@@ -511,7 +513,7 @@ class LDSIdentifier(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None)
         check_steps(n_steps)
         check_systems(systems, None, len(self.scale_) * self._sizes()[1])
         if systems.x1 is None:
-            raise ValueError("systems have no first states x1: pass those of sequences, or give x1")
+            raise ValueError("systems have no first states x1: pass systems of sequences, or set x1")
         U = future_of(self, inputs, len(systems), n_steps + self._sizes()[1] - 1, "inputs")
         U = None if U is None else embed(U, self._sizes()[1])
         Y = simulated(systems, n_steps, random_generator(random_state) if noise else None, U)
@@ -627,7 +629,7 @@ class LDSIdentifier(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None)
         n_bootstrap: int | str,
         random_state: Any,
     ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """Return means of the steps to come, and deviations whose normal intervals hold a share; zeros if None."""
+        """Return means of future steps, and deviations for normal intervals of a given coverage; zeros for None."""
         sequences = self._check_fitted(X)
         check_steps(n_steps)
         if n_bootstrap != "auto":
@@ -658,10 +660,10 @@ class LDSIdentifier(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None)
     def score(self, X: Any, y: object = None, *, inputs: Any = None) -> float:
         """Return R² of forecasts of the ends of sequences, by systems of the preceding steps; higher is better.
 
-        As many steps as a fifth of the shortest sequence has, at most ten, are held out at the end of each sequence.
-        The preceding steps are identified with the settings of `fit`. R² is 1 - e / e₀ with the squared error e of the
-        forecasts and the squared error e₀ of the mean of the preceding steps, summed over sequences, steps and
-        channels. Thus `GridSearchCV` and `cross_val_score` compare settings by it.
+        A fifth of the number of steps of the shortest sequence, at most ten steps, is held out at the end of each
+        sequence. The preceding steps are identified with the settings of `fit`. R² is 1 - e / e₀ with the squared error
+        e of the forecasts and the squared error e₀ of the mean of the preceding steps, summed over sequences, steps and
+        channels. `GridSearchCV` and `cross_val_score` therefore compare settings by this R².
 
         Parameters
         ----------
@@ -683,8 +685,8 @@ class LDSIdentifier(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None)
     def filter(self, X: Any, systems: Systems | None = None, *, inputs: Any = None) -> StateEstimates:
         """Estimate each state from the outputs up to its time step, by the Kalman filter.
 
-        With a delay, the state of a step is that of `delay` consecutive outputs, and the outputs before the last of
-        the first state use later ones too.
+        With a delay, a state refers to `delay` consecutive outputs, so that the estimates of the first ``delay - 1``
+        outputs also use later outputs.
 
         Parameters
         ----------
@@ -716,8 +718,8 @@ class LDSIdentifier(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None)
     def smooth(self, X: Any, systems: Systems | None = None, *, inputs: Any = None) -> StateEstimates:
         """Estimate each state from all outputs, by the Kalman smoother.
 
-        Parameters and result are those of `filter`; with a delay, an expected output and its variance are averages
-        over the states that it is part of.
+        Parameters and result are those of `filter`. With a delay, an expected output and its variance are averages over
+        the states to which the output belongs.
         """
         return self._estimates(X, systems, inputs, smoothing=True)
 
@@ -820,8 +822,8 @@ class LDSIdentifier(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None)
             n = "held-out"
         elif self.n_states == "auto" and n < (most := default_sizes("auto", self.delay, d, max(lengths))[0]):
             warnings.warn(
-                f"sequence {int(np.argmin(lengths))} has {min(lengths)} time steps, and all systems have n_states={n} "
-                f"instead of {most} because of it: leave short sequences out or set n_states",
+                f"sequence {int(np.argmin(lengths))} has {min(lengths)} time steps, so that all systems have "
+                f"n_states={n} instead of {most}: leave short sequences out or set n_states",
                 stacklevel=3,
             )
         self.input_mean_, self.input_scale_ = standardization(U, self._removes_mean, bool(self.scale))
@@ -839,7 +841,7 @@ class LDSIdentifier(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None)
         if inputs is None:
             if count:
                 raise ValueError(
-                    f"this {name} was fitted with {count} inputs: pass inputs, one (T, {count}) a sequence"
+                    f"this {name} was fitted with {count} inputs: pass inputs, one (T, {count}) array per sequence"
                 )
             return None
         U = check_inputs(inputs, sequences, self.method)
@@ -892,7 +894,7 @@ class LDSIdentifier(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None)
         )
 
     def _check(self, X: Any) -> list[Any]:
-        """Check sequences to be learned from; of what `fit` chooses, they need the least."""
+        """Validate sequences for `fit`; settings that `fit` chooses count with their smallest values."""
         check_parameters(self, RULES)
         order = check_order(self.n_states)
         return self._checked(X, order if isinstance(order, int) else 1, 1 if self.delay == "auto" else self.delay)
@@ -917,9 +919,12 @@ class LDSIdentifier(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None)
     def _systems_for(
         self, sequences: list[Any], systems: Systems | None, stabilizer: str | None, inputs: list[Array] | None
     ) -> Systems:
-        """Return the systems that predict sequences: those given, or the ones identified from them."""
+        """Return the systems that predict sequences: the given systems, or the identified systems."""
         if any(map(is_large, sequences)):
-            raise ValueError("sequences read in blocks are only identified: pass shorter ones, or fewer channels")
+            raise ValueError(
+                "predictions do not support sequences that are read in blocks: pass shorter sequences, or fewer "
+                "channels"
+            )
         if systems is None:
             return dataclasses.replace(self._estimation(), stabilizer=stabilizer or "NONE").identify(sequences, inputs)
         delay = self._sizes()[1]
@@ -928,7 +933,9 @@ class LDSIdentifier(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None)
             systems.Omega is None
             or not (systems.Omega if systems.Omega.ndim == 2 else np.linalg.eigvalsh(systems.Omega)).min() > 0
         ):
-            raise ValueError("systems have no positive Omega, the variances of the output noise: give it to Systems")
+            raise ValueError(
+                "systems have no positive Omega, the variances of the output noise: pass Systems with Omega"
+            )
         expected = 0 if inputs is None else inputs[0].shape[1] * delay
         if systems.n_inputs != expected:
             raise ValueError(f"systems have {systems.n_inputs} inputs: pass systems with {expected}, inputs × delay")

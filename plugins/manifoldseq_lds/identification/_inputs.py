@@ -14,23 +14,28 @@ Array = NDArray[np.floating[Any]]
 def check_inputs(inputs: Any, sequences: list[Any], method: str) -> Sequence[Array]:
     """Return inputs as (T_i, p) arrays, or raise unless there is one for each step of each sequence."""
     if method == "pca":
-        raise ValueError("method='pca' takes no inputs: use method='n4sid' or 'em'")
+        raise ValueError("method='pca' does not support inputs: use method='n4sid' or 'em'")
     try:
         found = check_sequences(inputs)
     except (TypeError, ValueError) as error:
         raise type(error)(f"inputs: {error}") from None
     if len(found) != len(sequences):
-        raise ValueError(f"there are inputs for {len(found)} sequences, and {len(sequences)} sequences: pass one each")
+        raise ValueError(
+            f"there are inputs for {len(found)} sequences, but {len(sequences)} sequences: pass inputs for each "
+            "sequence"
+        )
     for i, (u, x) in enumerate(zip(found, sequences, strict=True)):
         if len(u) != len(x):
-            raise ValueError(f"sequence {i} has {len(x)} time steps and inputs for {len(u)}: pass inputs for each step")
+            raise ValueError(
+                f"sequence {i} has {len(x)} time steps, but inputs for {len(u)}: pass inputs for each step"
+            )
         if method == "n4sid" and np.isnan(x).any():
             raise ValueError(f"sequence {i} has missing values: with inputs, only method='em' accepts them")
     return found
 
 
 def standardization(inputs: Sequence[Array] | None, center: bool, scale: bool) -> tuple[Array, Array]:
-    """Return what is subtracted from inputs and what they are divided by."""
+    """Return the means and the divisors that standardize inputs."""
     if inputs is None:
         return np.zeros(0), np.ones(0)
     U = np.concatenate(inputs)

@@ -18,10 +18,10 @@ from ._em import sweep
 Array = NDArray[np.floating[Any]]
 
 OR_NAN = "let LDSIdentifier(missing='smooth') fill it"
-"""The remedy for NaN that error messages name besides removing or filling it."""
+"""The remedy for NaN in error messages, in addition to removing or filling it."""
 _SWEEPS = 100
 _GAIN = 0.01
-"""Sweeps end when one raises the log-likelihood by less, per recorded value."""
+"""Sweeps end when the log-likelihood per recorded value rises by less than this."""
 
 
 def unembed(Y: Array, delay: int) -> Array:
@@ -36,24 +36,25 @@ def unembed(Y: Array, delay: int) -> Array:
 
 
 def latest(Y: Array, delay: int) -> Array:
-    """Return sequences (N, T, d) from outputs of stacked steps, each value as the last of its steps has it."""
+    """Return sequences (N, T, d) from outputs of stacked steps: each value from the output that ends with it."""
     N, _, m = Y.shape
     return np.concatenate([Y[:, 0].reshape(N, delay, m // delay), Y[:, 1:, m - m // delay :]], axis=1)
 
 
 def smoothed(systems: Systems, Y: Array, delay: int, inputs: Array | None = None) -> Array:
-    """Return what systems expect of sequences (N, T, d), given all values of each that are not NaN."""
+    """Return the expected sequences (N, T, d) under systems, given all recorded values of each sequence."""
     x = smooth(systems, kalman_filter(systems, compress(systems, embed(Y, delay), inputs)))[0]
     return unembed(outputs_of(systems, x, inputs), delay)
 
 
 def fill(Y: Array, delay: int, identify: Callable[[Array], Systems], numbers: NDArray[np.intp]) -> Array:
-    """Return sequences (N, T, d) of one length, in all of which something is missing, with values in place of NaN.
+    """Fill the missing values of sequences (N, T, d) of one length, each of which has missing values.
 
-    The start are the systems of sequences interpolated on straight lines. Expectation maximization improves each until
-    a sweep raises the log-likelihood by less than 0.01 per recorded value: going on to the maximum fits the noise. The
-    values are the means of the Kalman smoother under the result. A sequence whose likelihood does not stay finite keeps
-    its last systems with a finite one, or the straight lines, and is warned about by its number.
+    The initial systems are identified from linearly interpolated sequences. Expectation maximization improves each
+    system until a sweep raises the log-likelihood by less than 0.01 per recorded value, because convergence to the
+    maximum would fit the noise. The values are the means of the Kalman smoother of the result. If the likelihood of a
+    sequence becomes non-finite, the last finite system (or linear interpolation) is used, and a warning gives the
+    number of the sequence.
     """
     outputs = embed(Y, delay)
     values = np.count_nonzero(~np.isnan(outputs), axis=(1, 2))
@@ -77,7 +78,7 @@ def fill(Y: Array, delay: int, identify: Callable[[Array], Systems], numbers: ND
     if failed.any():
         warnings.warn(
             f"the likelihood of sequence {numbers[failed][0]} is not finite while its missing values are estimated "
-            f"({np.count_nonzero(failed)} of {len(Y)} sequences): the values of the sweep before are used; check the "
+            f"({np.count_nonzero(failed)} of {len(Y)} sequences): the values of the previous sweep are used; check the "
             "data for extreme values",
             stacklevel=2,
         )
@@ -85,13 +86,13 @@ def fill(Y: Array, delay: int, identify: Callable[[Array], Systems], numbers: ND
 
 
 def finite_systems(systems: Systems) -> NDArray[np.bool_]:
-    """Return which systems have finite parameters."""
+    """Return a mask of systems with finite parameters."""
     parts = [part for one in fields(Systems) if (part := getattr(systems, one.name)) is not None]
     return np.all([np.isfinite(part).reshape(len(part), -1).all(axis=1) for part in parts], axis=0)
 
 
 def interpolated(Y: Array) -> Array:
-    """Return sequences (N, T, d) with values on straight lines in time in place of NaN."""
+    """Return sequences (N, T, d) with linear interpolation in time of missing values."""
     missing = np.isnan(Y)
     made = Y.copy()
     t = np.arange(Y.shape[1])
@@ -102,9 +103,9 @@ def interpolated(Y: Array) -> Array:
 
 
 def check_holed(X: Any, min_length: int, needed_by: str, *, empty: bool = False) -> list[NDArray[np.float64]]:
-    """Check sequences in which NaN is allowed, as `check_sequences` does.
+    """Validate sequences like `check_sequences`, but allow NaN.
 
-    Each channel has a value in each sequence, unless it may be `empty`.
+    Each channel must have a value in each sequence, unless `empty` is true.
     """
     if isinstance(X, np.ndarray) and X.ndim == 3:
         warn_of_order(X.shape, "X", "pass X.transpose(0, 2, 1), else list(X)", stacklevel=4)
@@ -126,7 +127,7 @@ def check_holed(X: Any, min_length: int, needed_by: str, *, empty: bool = False)
 
 
 def _nan(item: Any) -> NDArray[np.bool_] | None:
-    """Return where an array of floats is NaN; None for anything else, for which other checks raise."""
+    """Return the NaN mask of an array of floats; None for other objects, which other checks reject."""
     if isinstance(item, np.ma.MaskedArray):
         return None
     try:

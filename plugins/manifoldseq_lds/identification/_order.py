@@ -1,4 +1,4 @@
-"""Number of states and delay: defaults, a share of the energy, held-out one-step errors, or canonical correlations."""
+"""Number of states and delay: defaults, fractions of the energy, held-out one-step errors, canonical correlations."""
 
 from collections.abc import Sequence
 from numbers import Integral
@@ -19,18 +19,17 @@ _HELD_OUT = 0.2
 _MOST = 50
 """The largest number of states that is tried on held-out steps."""
 _MOST_UNDER_NOISE = 8, 16
-"""The same for ``method="n4sid"`` and ``"em"``, whatever the number of channels. The second follows where the first is
-chosen."""
+"""The largest number for ``method="n4sid"`` and ``"em"``. If the first is chosen, the second is tried."""
 _RANK = 1e-8
-"""Directions below this share of the largest are rounding."""
+"""Directions below this fraction of the largest are rounding errors."""
 _DEFAULT = 5
-"""The number of states where channels and lengths allow it."""
+"""Default number of states, if channels and lengths allow it."""
 _LEAST = 2
-"""With one state nothing oscillates: the default delay is raised until there can be two."""
+"""Minimum number of states for oscillations: the default delay is raised until two states are possible."""
 
 
 def check_order(n_states: Any) -> int | float | str | None:
-    """Return a number of states, a share of the energy (a float), "auto" or None for the held-out rule; or raise."""
+    """Validate `n_states`; return a number, a fraction of the energy (float), "auto", or None for the held-out rule."""
     ask = "pass a whole number of at least 1, 'auto', 'energy:0.95' (any share below 1) or 'held-out'"
     if isinstance(n_states, str):
         if n_states == "auto":
@@ -50,14 +49,14 @@ def check_order(n_states: Any) -> int | float | str | None:
 
 
 def check_delay(name: str, delay: Any) -> None:
-    """Raise unless a delay is a whole number of at least 1, or "auto"."""
+    """Raise ValueError unless a delay is a whole number of at least 1, or "auto"."""
     whole = isinstance(delay, Integral) and not isinstance(delay, bool) and int(delay) >= 1
     if not whole and not (isinstance(delay, str) and delay == "auto"):
         raise ValueError(f"{name}={quoted(delay)} is not valid: pass a whole number of at least 1, or 'auto'")
 
 
 def default_sizes(n_states: Any, delay: Any, channels: int, shortest: int, method: str = "pca") -> tuple[Any, int]:
-    """Return `n_states` and `delay` with numbers in the place of "auto", for sequences of at least so many steps.
+    """Return `n_states` and `delay` with "auto" replaced by numbers, given the minimum number of steps.
 
     n states need ``n + delay`` steps and, by ``method="pca"``, ``channels * delay >= n``. The other methods need no
     delay.
@@ -74,20 +73,21 @@ def default_sizes(n_states: Any, delay: Any, channels: int, shortest: int, metho
 
 
 def order_under_noise(sequences: Sequence[Array], inputs: Sequence[Array] | None, delay: int) -> int:
-    """Return the number of states of sequences with output noise, by canonical correlations of past and future.
+    """Return the number of states of sequences with output noise, from canonical correlations of past and future.
 
-    The singular value criterion of Bauer (2001), "Order estimation for subspace methods", as a mean over sequences: the
-    least ``-log(1 - s(n+1)^2) + 2 n m log(T) / T``, with s the canonical correlations between i steps and the next i
-    and m the number of outputs. The logarithm in place of ``s(n+1)^2``, which is equal for small s, does not saturate.
+    The number minimizes the singular value criterion of Bauer (2001), "Order estimation for subspace methods", averaged
+    over sequences: ``-log(1 - s(n+1)^2) + 2 n m log(T) / T``, with s the canonical correlations between i steps and the
+    next i and m the number of outputs. The logarithm in place of ``s(n+1)^2``, which is equal for small s, does not
+    saturate.
 
     Parameters
     ----------
     sequences : list of ndarray of shape (T_i, d)
-        Without missing values.
+        Sequences without missing values.
     inputs : list of ndarray of shape (T_i, p), optional
-        Their steps in a window are projected out of past and future.
+        Inputs, whose steps in a window are projected out of past and future.
     delay : int
-        N4SID needs more steps for a delay: there are no more states than the shortest sequence allows.
+        The delay; N4SID needs more steps with a delay, and the shortest sequence limits the number of states.
     """
     parts = [subspace(x.T[None], True, min(x.shape[1], _MOST_UNDER_NOISE[0])) for x in sequences]
     reduced = [part.U[0].T @ (x - x.mean(axis=0)).T for part, x in zip(parts, sequences, strict=True)]
@@ -129,9 +129,9 @@ def _canonical_correlations(x: Array, u: Array | None, rows: int, n: int) -> Arr
 def choose_order(rule: float | None, batches: Sequence[Array], center: bool) -> int:
     """Return the number of states for sequences, in batches (N, m, T) of one length.
 
-    A share asks for the fewest directions that together hold it of the squares of all sequences. None asks for the
-    number with the least squared error one step ahead, ``y(t+1) = mean + C A C' (y(t) - mean)``, summed over the last
-    fifth of each sequence, with systems (without stabilizer) from the first four fifths.
+    A fraction selects the fewest directions that contain this fraction of the sum of squares of all sequences. None
+    selects the number with the smallest squared one-step error, ``y(t+1) = mean + C A C' (y(t) - mean)``, summed over
+    the last fifth of each sequence, with systems (without stabilizer) from the first four fifths.
     """
     shortest, m = min(Y.shape[2] for Y in batches), batches[0].shape[1]
     if rule is None:

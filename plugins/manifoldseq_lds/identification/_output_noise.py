@@ -19,21 +19,21 @@ Flags = NDArray[np.bool_]
 _BLOCK_ROWS = 5
 _COVARIANCE_SWEEPS = 10
 _RANK = 1e-8
-"""States below this share of the strongest are not there: the sequence spans fewer than n dimensions."""
+"""States below this fraction of the strongest state count as missing: the sequence spans fewer than n dimensions."""
 _FAR = 1.0
-"""The difference of log-likelihoods, for each recorded value, by which an estimate may be less likely than that of PCA:
-a standard deviation that is e times too large costs at most this."""
+"""Maximum loss of log-likelihood per recorded value compared with PCA: a standard deviation too large by e costs 1."""
 _SLOWEST = 0.999
-"""The largest spectral radius with which effects of inputs are followed through a sequence."""
+"""Maximum spectral radius for the propagation of effects of inputs through a sequence."""
 
 
 def block_rows(T: int, m: int, n: int, delay: int, n_inputs: int = 0) -> tuple[int, int] | None:
     """Return the block rows i and the directions k of the outputs for T steps; None if T is too short.
 
-    At best i = 5 and k = m, with at least twice as many columns as rows in the past; shorter sequences have fewer
-    directions, then fewer block rows, then columns enough to determine the past. Inputs take their rows first. Fewer
-    outputs than states need all directions and more rows: at best 1 + 2 n / m, at least 1 + n / m, so that all but one
-    block row show all states.
+    The preferred values are i = 5 and k = m, with at least twice as many columns as rows in the past. For shorter
+    sequences, the number of directions is reduced first, then the number of block rows, then the number of columns,
+    which must still determine the past. Rows of inputs are reserved first. With fewer outputs than states, all
+    directions and more rows are needed: preferably 1 + 2 n / m, at least 1 + n / m, so that all block rows except one
+    contain all states.
     """
     least = 1 + -(-n // m)
     for enough in (2, 1):
@@ -53,11 +53,11 @@ def most_rows(n: int, m: int) -> int:
 def n4sid(
     Y: Array, n: int, center: bool, delay: int, inputs: Array | None = None, covariance_type: str = "diag"
 ) -> tuple[Systems, Flags]:
-    """Identify from what the past says of the future, in which noise of the outputs does not take part.
+    """Identify systems from the correlation of past and future, to which output noise does not contribute.
 
-    Van Overschee and De Moor (1994); A by shift invariance of the observability matrix (Verhaegen 1994), covariances
-    of the noises by ten sweeps of expectation maximization in which A and C are held. Of inputs, those of the future
-    are projected out, those of the past belong to the past (Verhaegen 1994, PO-MOESP); B and D then are least squares.
+    Van Overschee and De Moor (1994); A by shift invariance of the observability matrix (Verhaegen 1994), covariances of
+    the noises by ten sweeps of expectation maximization with fixed A and C. Future inputs are projected out, and past
+    inputs are part of the past (Verhaegen 1994, PO-MOESP); B and D follow by least squares.
 
     Parameters
     ----------
@@ -66,7 +66,7 @@ def n4sid(
     n : int
     center : bool
     delay : int
-        Past and future lie this far apart, so that no noise is in both.
+        Distance between past and future, so that they share no noise.
     inputs : ndarray of shape (N, T, p), optional
         Stacked like the outputs.
     covariance_type : {"diag", "full"}
@@ -74,9 +74,10 @@ def n4sid(
     Returns
     -------
     systems : Systems
-        A as estimated, stable or not. C is orthonormal; with fewer outputs than states, the observability matrix is.
+        Systems with the estimated A, which may be unstable. C is orthonormal; with fewer outputs than states, the
+        observability matrix is orthonormal instead.
     found : ndarray of bool of shape (N,)
-        False for a sequence that spans fewer than n dimensions; its system means nothing.
+        False for a sequence that spans fewer than n dimensions, whose system is meaningless.
     """
     sizes = block_rows(Y.shape[2], Y.shape[1], n, delay, 0 if inputs is None else inputs.shape[2] // delay)
     assert sizes is not None
@@ -124,7 +125,7 @@ def n4sid(
 
 
 def checked_by(reference: Systems, systems: Systems, Y: Array, inputs: Array | None, covariance_type: str) -> Systems:
-    """Return systems in which each that is far less likely than `reference`, of PCA, has been computed again.
+    """Return systems after each that is much less likely than the `reference` of PCA has been recomputed.
 
     Ten sweeps of expectation maximization, which do not lower the likelihood, then learn all parameters, starting from
     the reference. Y is (N, T, m), NaN where missing.
@@ -176,13 +177,13 @@ def row_space(M: Array, rank: float) -> Array:
 
 
 def _on_rows(future: Array, past: Array) -> tuple[Array, Array]:
-    """Return the future in coordinates of the rows of the past, and these, orthonormal."""
+    """Return the future in coordinates of the orthonormalized rows of the past, and these rows."""
     Vt = row_space(past, 1e-10)
     return future @ Vt.swapaxes(1, 2), Vt
 
 
 def _with_noises(A: Array, C: Array, X: Array, Y: Array, whole: Array, parts: Subspace) -> Systems:
-    """Return systems with covariances of what states X leave of themselves and of outputs Y, both (N, ., columns)."""
+    """Return systems with the covariances of the residuals of states X and outputs Y, both (N, ., columns)."""
     variance = np.mean((Y - C @ X) ** 2, axis=2)
     least = np.maximum(1e-10 * np.mean(whole**2, axis=(1, 2)), (np.finfo(float).eps * parts.peak) ** 2)
     Omega = np.maximum(variance, np.maximum(least, 1e-100)[:, None])
@@ -190,14 +191,14 @@ def _with_noises(A: Array, C: Array, X: Array, Y: Array, whole: Array, parts: Su
 
 
 def with_inputs(systems: Systems, Y: Array, inputs: Array) -> tuple[Systems, Array]:
-    """Return systems with B, D, first states and means by least squares, and what these leave of the outputs.
+    """Return systems with B, D, first states and means by least squares, and the residuals of the outputs.
 
-    The expected outputs ``mean + D u(t) + C (A^t x1 + sum_s A^(t-1-s) B u(s))`` are linear in all that is looked for.
+    The expected outputs ``mean + D u(t) + C (A^t x1 + sum_s A^(t-1-s) B u(s))`` are linear in all unknowns.
 
     Parameters
     ----------
     systems : Systems
-        The mean is learned if there is one.
+        Systems; the mean is estimated if they have one.
     Y : ndarray of shape (N, T, m)
     inputs : ndarray of shape (N, T, p)
     """
@@ -232,7 +233,7 @@ def with_inputs(systems: Systems, Y: Array, inputs: Array) -> tuple[Systems, Arr
 
 
 def coordinates(C: Array) -> Array:
-    """Return a matrix E for which ``y E`` holds what outputs y say of the states: C, or I for fewer outputs."""
+    """Return E such that ``y E`` contains the information of outputs y about states: C, or I for few outputs."""
     m, n = C.shape[-2:]
     return C if m >= n else np.broadcast_to(np.eye(m), (*C.shape[:-2], m, m))
 
@@ -240,7 +241,7 @@ def coordinates(C: Array) -> Array:
 def maximized(systems: Systems, Y: Array, inputs: Array | None, sweeps: int, covariance_type: str) -> Systems:
     """Return systems after sweeps of expectation maximization on outputs Y (N, T, m), NaN where missing.
 
-    All parameters are learned; C is orthonormal again at the end, unless there are fewer outputs than states.
+    All parameters are estimated; C is orthonormalized at the end, unless there are fewer outputs than states.
     """
     systems = improved(systems, Y, inputs, sweeps, covariance_type, held=False)
     if systems.n_outputs < systems.n_states:
@@ -263,7 +264,7 @@ def maximized(systems: Systems, Y: Array, inputs: Array | None, sweeps: int, cov
 def improved(
     systems: Systems, Y: Array, inputs: Array | None, sweeps: int, covariance_type: str, *, held: bool
 ) -> Systems:
-    """Sweep; a system whose next parameters or likelihood are not finite stays as it was."""
+    """Perform one sweep; systems with non-finite new parameters or likelihoods are not changed."""
     for _ in range(sweeps):
         better, filtered = sweep(systems, Y, inputs, covariance_type=covariance_type, held=held)
         systems = chosen(finite_systems(better) & np.isfinite(filtered.log_likelihood), better, systems)

@@ -27,15 +27,15 @@ Array = NDArray[np.floating[Any]]
 
 REPLICATES = 20
 SHARE = 0.9
-"""The share that standard deviations are made for: intervals of 1.645 of them."""
+"""The coverage for which standard deviations are calibrated: intervals of ±1.645 standard deviations."""
 _MOST, _HALVINGS = 10.0, 30
-"""Bounds of the logarithm of the factor, and bisections of it."""
+"""Bounds of the logarithm of the factor, and number of bisections."""
 _INSIDE, _SHORTER = 0.995, 30
-"""Spectral radius of plausible systems, unless the estimate is farther out; steps back to it."""
+"""Maximum spectral radius of plausible systems, unless the estimate has a larger one; number of steps back to it."""
 _SWEEPS = 30
-"""Of expectation maximization for the noises of single steps."""
+"""Sweeps of expectation maximization for the noises of single steps."""
 LONG = 500
-"""From so many steps on, the noises of the steps to come are what matters."""
+"""Number of steps from which the noises of future steps dominate the error."""
 
 
 def inflation(
@@ -50,22 +50,23 @@ def inflation(
 ) -> Array:
     """Return the factors by which the identification of systems increases the variances of forecasts, (N, n_steps, d).
 
-    From each system, `count` sequences with the steps, inputs and gaps of its own are simulated and identified. What
-    came after is normal around what follows from the simulated state at the end: the factor is that with which `share`
-    of it lies in the intervals that the identified systems claim (Beran 1987, prepivoting). They are too narrow by the
-    error of their parameters, because fitted noises are too small, and with a delay because the filter takes the noise
-    of stacked outputs for independent, though they share all but one step: it is surer of the state than it may be.
+    From each system, `count` sequences with the steps, inputs and gaps of the original sequence are simulated and
+    identified. The continuation of a simulated sequence is normally distributed around the prediction from its true
+    final state. The factor is chosen such that the intervals of the identified systems contain the fraction `share` of
+    the continuations (Beran 1987, prepivoting). Without the factor, intervals are too narrow for three reasons: they
+    ignore the errors of the parameters, fitted noises are too small, and with a delay the filter treats the noise of
+    stacked outputs as independent although they share all steps except one.
 
-    An estimate is not the truth: where poles are estimated too small, what is simulated from it is too tame. So each
-    sequence is simulated from a system that the estimate may come from, see `_plausible`, and with a delay its noises
-    are those that single steps, not stacked ones, make likeliest.
+    The estimated poles may be too small, so that simulations from the estimate would vary too little. Each sequence is
+    therefore simulated from a plausible true system, see `_plausible`; with a delay, its noises are estimated from
+    single steps instead of stacked steps.
 
     Parameters
     ----------
     Y : ndarray of shape (N, T, d)
-        In units of the scale; NaN where missing.
+        Sequences in units of the scale; NaN marks missing values.
     inputs : ndarray of shape (N, T + n_steps, p) or None
-        Not stacked.
+        Inputs, which are not stacked.
     """
     N, T, d = Y.shape
     many = np.repeat(np.arange(N), count)
@@ -107,7 +108,7 @@ def inflation(
 
 
 def _first_step(systems: Systems, d: int) -> Systems:
-    """Return systems of stacked outputs with the first of the stacked steps alone, d outputs."""
+    """Return systems of stacked outputs restricted to the first of the stacked steps, with d outputs."""
     Omega = systems.Omega
     if Omega is not None:
         Omega = Omega[:, :d] if Omega.ndim == 2 else Omega[:, :d, :d]
@@ -117,12 +118,12 @@ def _first_step(systems: Systems, d: int) -> Systems:
 
 
 def _plausible(systems: Systems, x: Array, count: int, center: bool, rng: np.random.Generator) -> Array:
-    """Return transition matrices (N * count, n, n) of which those of systems may be least-squares estimates.
+    """Return plausible true transition matrices (N * count, n, n), given the least-squares estimates of systems.
 
-    From states x (N, T, n): the estimate less its bias ``-Q (1 / (1 - A') + A' / (1 - A'^2) + sum of p / (1 - p A')
-    over poles p) S^-1 / T`` (Nicholls and Pope 1988; the first term where a mean is learned), and less an error of
-    covariance Q by ``S^-1 / T``, with Q the covariance of the state noise and S the second moment of the states. A
-    change is shortened until the result is stable.
+    For states x (N, T, n), they are the estimate minus its bias ``-Q (1 / (1 - A') + A' / (1 - A'^2) + sum of p / (1 -
+    p A') over poles p) S^-1 / T`` (Nicholls and Pope 1988; the first term applies if a mean is estimated), minus a
+    random error with the Kronecker covariance of Q and ``S^-1 / T``, where Q is the covariance of the state noise and S
+    the second moment of the states. The change is reduced until the result is stable.
     """
     N, T, n = x.shape
     one, A, Q = np.eye(n), systems.A, noise_covariance(systems)
@@ -150,9 +151,9 @@ def _plausible(systems: Systems, x: Array, count: int, center: bool, rng: np.ran
 def _with_noises_of_steps(
     systems: Systems, first: Systems, Y: Array, inputs: Array | None, covariance_type: str
 ) -> Systems:
-    """Return systems of the first of stacked steps with the noises that make single steps Y (N, T, d) likeliest.
+    """Return systems of the first of the stacked steps with maximum-likelihood noises of single steps Y (N, T, d).
 
-    Stacked outputs share their noise, and what is taken for independent noise is too large, that of states too small.
+    Stacked outputs share their noise, so that their estimated output noise is too large and the state noise too small.
     """
     d = Y.shape[2]
     steps = Y.shape[1] - systems.n_outputs // d + 1

@@ -15,20 +15,21 @@ Sums = dict[str, Any]
 
 _SWEEPS = 30
 _RANK = 1e-12
-"""Second moments below this share of the largest are rounding."""
+"""Second moments below this fraction of the largest are rounding errors."""
 
 
 def least_steps(d: int, n: int, delay: int, n_inputs: int = 0) -> int:
-    """Return the least number of steps that `systems_of` can take."""
+    """Return the minimum number of steps for `systems_of`."""
     best = most_rows(n, d * delay), d * delay
     return next(T for T in range(2**31) if block_rows(T - delay + 1, d * delay, n, delay, n_inputs) == best)
 
 
 def grown(sums: Sums | None, x: Array, delay: int, rows: int) -> Sums:
-    """Return the sums of a recording with x (T, d) after it, over windows of 2 i + 2 delay - 2 steps, i = `rows`.
+    """Return the sums of a recording continued by x (T, d), over windows of 2 i + 2 delay - 2 steps, i = `rows`.
 
-    Inputs are the last channels of x. A dict of the number of steps, the sum and the sum of squares of the values, less
-    a constant near their mean, the sum of w w' and of w over all windows w, and the first and the last steps.
+    Inputs are the last channels of x. The result is a dict with the number of steps, the sum and the sum of squares of
+    the values minus a constant near their mean, the sums of w w' and of w over all windows w, and the first and the
+    last steps.
     """
     length = 2 * rows + 2 * delay - 2
     if sums is None:
@@ -53,7 +54,7 @@ def grown(sums: Sums | None, x: Array, delay: int, rows: int) -> Sums:
 
 
 def scale_of(sums: Sums) -> Array:
-    """Return the standard deviation of each channel; one where it does not vary."""
+    """Return the standard deviation of each channel; one for constant channels."""
     steps = sums["steps"]
     variance = sums["squares"] / steps - (sums["total"] / steps) ** 2
     size = np.finfo(float).eps * steps * (np.abs(sums["shift"]) + np.sqrt(sums["squares"] / steps))
@@ -69,10 +70,10 @@ def mean_of(sums: Sums) -> Array:
 def systems_of(sums: Sums, scale: Array, n: int, center: bool, delay: int, n_inputs: int = 0) -> Systems:
     """Return the one system of a recording, whose last channels are inputs.
 
-    A, C and the mean are those of `n4sid` on the whole, up to the square root of the precision. B, D and the
-    covariances make windows likeliest, as if they were independent, by 30 sweeps of expectation maximization with A and
-    C held: its expectations depend on the windows by their second moments only. A first state is any state: x1 is zero,
-    and P1 is the covariance of the states of the recording.
+    A, C and the mean are those of `n4sid` on the whole recording, up to the square root of the precision. B, D and the
+    covariances maximize the likelihood of the windows, treated as independent, by 30 sweeps of expectation maximization
+    with fixed A and C, whose expectations depend only on the second moments of the windows. The first state is
+    arbitrary: x1 is zero, and P1 is the covariance of the states of the recording.
     """
     channels, T = len(scale), sums["steps"]
     d = channels - n_inputs
@@ -137,8 +138,8 @@ def _inverse(S: Array) -> Array:
 def _with_covariances(systems: Systems, gram: Array, m: int, q: int) -> Systems:
     """Return systems with noises, inputs and the covariance of states, from second moments of windows.
 
-    `gram` holds m outputs of each step of a window, then q inputs of each. The first state of a window is K u + e, with
-    u all inputs of the window: the inputs before it, which drove it, are like those in it.
+    `gram` contains m outputs of each step of a window, followed by q inputs of each step. The first state of a window
+    is modelled as K u + e with all inputs u of the window, which are correlated with the earlier inputs.
     """
     w, V = np.linalg.eigh(gram)
     keep = w > 1e-14 * w[-1]
@@ -189,7 +190,7 @@ def _with_covariances(systems: Systems, gram: Array, m: int, q: int) -> Systems:
 
 
 def _observability(A: Array, C: Array, steps: int) -> Array:
-    """Return [C; C A; …] of so many block rows."""
+    """Return [C; C A; …] with the given number of block rows."""
     rows = [C]
     for _ in range(steps - 1):
         rows.append(rows[-1] @ A)

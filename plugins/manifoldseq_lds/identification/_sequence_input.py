@@ -1,4 +1,4 @@
-"""Input of estimators that take sequences or `Systems`: identification at `fit`, the same scale for new data."""
+"""Input of estimators that accept sequences or `Systems`: identification in `fit`, and the same scale for new data."""
 
 from collections.abc import Iterable
 from dataclasses import fields
@@ -38,7 +38,7 @@ def _check_identifier(name: str, value: Any) -> None:
 
 
 IDENTIFICATION = {"n_states": lambda _, value: check_order(value), "identifier": _check_identifier}
-"""Rules of the parameters that all estimators of sequences have."""
+"""Constraints of the parameters that all estimators of sequences have."""
 MOMENTS = ("level", "size", "both")
 """Moments that may be compared in addition to the dynamics."""
 
@@ -49,7 +49,7 @@ def check_moments(name: str, value: Any) -> None:
 
 
 class SequenceEstimator(ObjectParameters, BaseEstimator):
-    """What takes sequences, or `Systems`: parameters `identifier` and `n_states`, the one setting of it with a name."""
+    """Base class of estimators of sequences or `Systems`, with the parameters `identifier` and `n_states`."""
 
     stored_types: ClassVar[tuple[type, ...]] = (Systems, LDSIdentifier, *_KERNELS)
     n_states: int | str
@@ -57,7 +57,7 @@ class SequenceEstimator(ObjectParameters, BaseEstimator):
 
     @property
     def used_parameters_(self) -> dict[str, Any]:
-        """The number of states, the delay and the stabilizer that were used, as a report shows them: once."""
+        """The number of states, the delay and the stabilizer that were used, for reports."""
         systems, n_outputs = getattr(self, "systems_", None), getattr(self, "n_features_in_", 0)
         if isinstance(systems, Systems) and n_outputs and hasattr(self, "scale_"):  # not fitted on systems
             found = {"n_states": systems.n_states, "identifier.delay": systems.n_outputs // n_outputs}
@@ -79,21 +79,22 @@ def chosen_identifier(identifier: LDSIdentifier | None, n_states: int | str) -> 
     Raises
     ------
     ValueError
-        If it is no `LDSIdentifier`, one of its settings is not valid, or it has another number of states.
+        If the object is not an `LDSIdentifier`, has an invalid setting, or has another number of states.
     """
     _check_identifier("identifier", identifier)
     made = LDSIdentifier() if identifier is None else cast(LDSIdentifier, clone(identifier))
     if not (isinstance(n_states, str) and n_states == "auto"):
         if made.n_states not in ("auto", n_states):
             raise ValueError(
-                f"n_states={quoted(n_states)}, and the identifier has n_states={quoted(made.n_states)}: set one of them"
+                f"n_states={quoted(n_states)}, but the identifier has n_states={quoted(made.n_states)}: set only one "
+                "of them"
             )
         made.n_states = n_states
     return made
 
 
 _SMALLEST = 1e-3
-"""The least standard deviation that is told apart from none, in units of the scale of the channel."""
+"""Smallest standard deviation that differs from zero, in units of the scale of the channel."""
 
 
 def channel_moments(sequences: Iterable[Any]) -> Array:
@@ -106,7 +107,7 @@ def channel_moments(sequences: Iterable[Any]) -> Array:
 
 
 def with_moments(systems: Systems, X: Any, scale: Array) -> Systems:
-    """Return the systems of sequences with the moments of these."""
+    """Return the systems of sequences together with the moments of the sequences."""
     given = {one.name: getattr(systems, one.name) for one in fields(systems)}
     return Systems.trusted({**given, "moments": channel_moments(np.asarray(x, dtype=np.float64) / scale for x in X)})
 
@@ -114,9 +115,9 @@ def with_moments(systems: Systems, X: Any, scale: Array) -> Systems:
 def whole_sequences(
     estimator: Any, X: Any, filler: LDSIdentifier | None = None, **least: Any
 ) -> tuple[list[Any], LDSIdentifier | None]:
-    """Return checked sequences for what cuts them, and what filled their missing values: None if nothing does.
+    """Return validated sequences for cutting, and the object that filled missing values (None if nothing was filled).
 
-    Values are filled before cutting, from the whole of each sequence: by `filler`, or an identifier fitted here.
+    Values are filled before cutting, from the whole sequence, by `filler` or by an identifier that is fitted here.
     """
     settings = identifier_of(estimator)
     if settings.missing == "error":
@@ -127,13 +128,13 @@ def whole_sequences(
 
 
 def learned_systems(estimator: Any, X: Any) -> tuple[Systems, LDSIdentifier | None]:
-    """Return the systems to fit to, and what identified them: None if they were given.
+    """Return the systems for a fit, and the identifier (None if systems were given).
 
-    They have moments if the estimator compares these.
+    The systems have moments if the estimator compares moments.
     """
     if isinstance(X, Systems):
         if not len(X):
-            raise ValueError("X holds no systems: pass at least one")
+            raise ValueError("X contains no systems: pass at least one")
         return X, None
     identifier = identifier_of(estimator)
     identifier.fit(X)
@@ -153,7 +154,7 @@ def learned_systems(estimator: Any, X: Any) -> tuple[Systems, LDSIdentifier | No
 
 
 def remember(estimator: Any, systems: Systems, identifier: LDSIdentifier | None) -> None:
-    """Keep what new data are compared with and scaled by."""
+    """Store the systems and the scale for new data."""
     estimator.n_features_in_ = systems.n_outputs if identifier is None else identifier.n_features_in_
     for name in ("scale_", "feature_names_in_"):
         estimator.__dict__.pop(name, None)
@@ -162,7 +163,7 @@ def remember(estimator: Any, systems: Systems, identifier: LDSIdentifier | None)
 
 
 def identifier_for(estimator: Any, X: Any) -> LDSIdentifier:
-    """Return what identifies new sequences, which are checked, as those of the fit of an estimator."""
+    """Return the identifier of a fitted estimator for new sequences, which are validated."""
     if not hasattr(estimator, "scale_"):
         name = type(estimator).__name__
         raise ValueError(f"this {name} was fitted on Systems: pass Systems, or fit it on sequences")

@@ -1,4 +1,4 @@
-"""A delay that is too short for the frequencies of modes, found by comparison with systems of a longer delay."""
+"""Detection of a delay that is too short for the frequencies of modes, by comparison with longer delays."""
 
 import dataclasses
 import warnings
@@ -18,22 +18,22 @@ from ._stored_sequences import is_large
 Array = NDArray[np.floating[Any]]
 
 _LONGER = (4, 16)
-"""The longer delays in units of the one that is set, as far as the sequence has four times as many steps."""
+"""Factors of the longer delays that are compared, as long as the sequence has four times as many steps."""
 _NUMBERS = 2**22
-"""The most numbers of a sequence of stacked steps that is identified for the comparison."""
+"""Maximum number of values of a sequence of stacked steps that is identified for the comparison."""
 _SHARE = 0.05
-"""A mode counts if it has this share of the squared outputs, and two periods are recorded."""
+"""A mode counts if it has this fraction of the squared outputs and at least two periods are recorded."""
 _EQUAL = 0.05
-"""Frequencies are equal within this share of the frequency."""
+"""Relative tolerance for equal frequencies."""
 
 
 def warn_of_short_delay(estimation: Estimation, sequences: Sequence[Any], systems: Systems, rate: float | None) -> None:
-    """Warn of sequences whose modes have other frequencies with a longer delay, which forecasts better.
+    """Warn about sequences whose modes have other frequencies with a longer delay, if that delay forecasts better.
 
     Noise hides a direction of the states that hardly changes the outputs within a window of `delay` steps, such as the
-    difference of two slow tones. A longer window shows it. The delay is too short where a mode of the longer one that
-    counts has no counterpart within 5 % of its frequency, and the error of forecasts over a quarter of the period of
-    the slowest of these modes is at most half as large (of squares), and at most half of the variance.
+    difference of two slow tones. A longer window shows it. The delay is too short under two conditions: a relevant mode
+    of the longer delay has no counterpart within 5 % of its frequency, and the squared error of forecasts over a
+    quarter of the period of the slowest of these modes is at most half as large and at most half of the variance.
     """
     short: dict[int, Estimation] = {}
     for i, x in enumerate(sequences):
@@ -59,7 +59,7 @@ def warn_of_short_delay(estimation: Estimation, sequences: Sequence[Any], system
 
 
 def _longer(estimation: Estimation, steps: int) -> list[Estimation]:
-    """Return estimations with longer delays, without stabilizer, as far as a sequence of so many steps allows."""
+    """Return estimations with longer delays and without stabilizer, as far as the number of steps allows."""
     channels, made = len(estimation.scale), []
     for delay in (factor * estimation.delay for factor in _LONGER):
         if steps >= 4 * delay and channels * delay * steps <= _NUMBERS:
@@ -70,7 +70,7 @@ def _longer(estimation: Estimation, steps: int) -> list[Estimation]:
 
 
 def _differs(estimation: Estimation, longer: Estimation, x: Any, systems: Systems) -> bool:
-    """Return whether the modes of a sequence differ with a longer delay, which forecasts better."""
+    """Return whether a longer delay forecasts a sequence better and yields other modes."""
     ((_, Y),) = longer.batches([x])
     Y = longer.filled(Y, np.zeros(1, np.intp))
     other = longer.estimated([Y[0] * longer.scale])
@@ -93,7 +93,7 @@ def _differs(estimation: Estimation, longer: Estimation, x: Any, systems: System
 
 
 def _forecast_error(systems: Systems, Y: Array, delay: int, ahead: int) -> float:
-    """Return the mean squared error of the outputs of one sequence (1, T, d) so many steps ahead."""
+    """Return the mean squared error of forecasts of one sequence (1, T, d) by a number of steps ahead."""
     stacked = embed(Y, delay)[0]
     mean = 0.0 if systems.mean is None else systems.mean[0]
     C = systems.C[0]

@@ -13,7 +13,7 @@ Array = NDArray[np.floating[Any]]
 SEMIDEFINITE = ("LB1", "LB2")
 """Stabilizers that need the extra [sdp]."""
 _ACCURACY = 1e-10
-"""Of semidefinite programs: duality gap and feasibility, with functions in units of their largest coefficient."""
+"""Tolerance of semidefinite programs for the duality gap and feasibility, relative to the largest coefficient."""
 
 
 def load_clarabel(name: str) -> Any:
@@ -23,7 +23,7 @@ def load_clarabel(name: str) -> Any:
     except ImportError as error:
         raise ImportError(
             f"stabilizer={name!r} solves semidefinite programs with clarabel: pip install 'manifoldseq-lds[sdp]', or "
-            "take stabilizer='CG'"
+            "use stabilizer='CG'"
         ) from error
     return clarabel
 
@@ -75,19 +75,19 @@ def minimize_quadratic(name: str, H: Array, g: Array, F0: Array, F: Array) -> Ar
     )
     solution = solver.solve()
     if str(solution.status) not in ("Solved", "AlmostSolved"):
-        raise ValueError(f"the semidefinite program of stabilizer={name!r} ended with {solution.status}: take 'CG'")
+        raise ValueError(f"the semidefinite program of stabilizer={name!r} ended with {solution.status}: use 'CG'")
     return np.array(solution.x)
 
 
 Stabilizer = Callable[[Array, Array, float], Array]
 
 _RADIUS = 1 - 1e-9
-"""The largest spectral radius that a stabilizer leaves."""
+"""Maximum spectral radius after stabilization."""
 _CUT = 1 - 2e-9
-"""What cuts bound singular values by: below the radius, so that a rotation, whose are all one, is cut too."""
+"""Bound of singular values in cuts: below the radius, so that rotations (singular values of one) are also cut."""
 _MOST_CUTS = 500
 _BISECTION = 1e-12
-"""How near to the boundary a solution is taken: least squares on the unit circle, as for a sine, stays what it is."""
+"""Distance of solutions to the boundary: least squares on the unit circle, as for a sine, is not changed."""
 
 
 def stabilize(name: str, A: Array, X: Array, bound: float) -> Array:
@@ -100,14 +100,14 @@ def stabilize(name: str, A: Array, X: Array, bound: float) -> Array:
     A : ndarray of shape (N, n, n)
         Least squares, ``X[:, :, 1:] @ pinv(X[:, :, :-1])``.
     X : ndarray of shape (N, n, T)
-        States ``S V'`` of a singular value decomposition: rows are orthogonal; rows of zeros come last.
+        States ``S V'`` of a singular value decomposition: rows are orthogonal, and rows of zeros are last.
     bound : float
         Bound of ``"clip"``.
 
     Returns
     -------
     ndarray of shape (N, n, n)
-        With a spectral radius below one (as least squares leaves it for ``"NONE"``).
+        Matrices with a spectral radius below one; for ``"NONE"``, the least-squares solutions.
     """
     made = STABILIZERS[name](A, X, bound)
     return made if name == "NONE" else _inside(made)
@@ -131,13 +131,13 @@ def _clip(A: Array, X: Array, bound: float) -> Array:
 
 
 def _uniform(A: Array, X: Array, bound: float) -> Array:
-    """UN: A / 1.5, again until it is stable."""
+    """UN: divide A by 1.5 until it is stable."""
     excess = np.maximum(np.log(np.maximum(spectral_radius(A), 1e-300) / _RADIUS) / np.log(1.5), 1)
     return A / 1.5 ** np.ceil(excess)[:, None, None]
 
 
 def _minimal(A: Array, X: Array) -> list[Array]:
-    """MN: a multiple of A (Huang, Cao, Sun, Zhao, Liu and Yu 2016), which `_one_by_one` tries for every method."""
+    """MN: a multiple of A (Huang, Cao, Sun, Zhao, Liu and Yu 2016); `_one_by_one` also tries it for all methods."""
     return []
 
 
@@ -210,8 +210,8 @@ def _lb1(A: Array, X: Array) -> list[Array]:
 def _lb2(A: Array, X: Array) -> list[Array]:
     """LB2: ``min |Q - A P|`` under ``[[P - d I, Q], [Q', P]] >= 0``, then ``Q P^-1`` (Lacy and Bernstein 2003).
 
-    The result does not depend on d > 0, which only scales P and Q; here it is 1. The program does not bound P, so a
-    small one is asked for: ``1e-6 |P|^2`` is added to the squared objective.
+    The result does not depend on d > 0, which only scales P and Q; here it is 1. The program does not bound P, so that
+    ``1e-6 |P|^2`` is added to the squared objective.
     """
     n = len(A)
     # unknowns: the lower triangle of P, and Q row by row; F are their matrices in [[P - I, Q], [Q', P]]
@@ -238,11 +238,11 @@ def _one_by_one(
     *,
     least_change: bool = False,
 ) -> Stabilizer:
-    """Return a stabilizer that keeps least squares where `radius` is below one, and solves for each other system.
+    """Return a stabilizer that keeps systems with `radius` below one and calls `solve` for each other system.
 
     With `least_change`, the result is the matrix nearest to least squares among those of `solve`, the largest stable
-    multiple of A, and A with its unstable eigenvalues scaled onto the bound. The distance is
-    ``|(M - A) X1|`` (Frobenius norm), the square of which is what the squared error one step ahead grows by.
+    multiple of A, and A with its unstable eigenvalues scaled onto the bound. The distance is ``|(M - A) X1|``
+    (Frobenius norm), whose square is the increase of the squared one-step error.
     """
 
     def stabilizer(A: Array, X: Array, bound: float) -> Array:
@@ -265,7 +265,7 @@ def _inside(A: Array) -> Array:
 
 
 def _scaled_eigenvalues(A: Array) -> Array:
-    """Return A with the eigenvalues outside the bound scaled onto it; far from A where eigenvectors are parallel."""
+    """Return A with eigenvalues outside the bound scaled to the bound; inaccurate for parallel eigenvectors."""
     w, V = np.linalg.eig(A)
     outside = np.abs(w) > _RADIUS
     change = w[outside] * (_RADIUS / np.abs(w[outside]) - 1)
@@ -290,13 +290,13 @@ def _generate(
     cut: Callable[[Array, Array], Array],
     size: int,
 ) -> list[Array]:
-    """Return stable matrices near least squares, from as many cuts as make the solution stable.
+    """Return stable matrices near least squares by adding cuts until the solution is stable.
 
-    The unknown e of `size` numbers is zero at least squares, and its squared length is what the objective is worse by.
-    ``back(e)`` is the matrix, ``image(A)`` the matrix whose singular values are cut, and ``cut(u, v) @ e`` what
-    ``u' image(A) v`` changes by. Each round adds the cut of the leading singular pair. Cuts exclude stable matrices
-    too: the results lie on the lines to the first stable solution from the last unstable one (Siddiqi, Boots and
-    Gordon 2007) and from least squares, which is the nearer of the two where cuts move eigenvalues that are stable.
+    The unknown e of `size` numbers is zero at least squares, and its squared length is the increase of the objective.
+    ``back(e)`` is the matrix, ``image(A)`` the matrix whose singular values are cut, and ``cut(u, v) @ e`` the change
+    of ``u' image(A) v``. Each round adds the cut of the leading singular pair. Cuts also exclude stable matrices. The
+    results therefore lie on the lines to the first stable solution from the last unstable solution (Siddiqi, Boots and
+    Gordon 2007) and from least squares; the latter is nearer if cuts move stable eigenvalues.
     """
     start = back(np.zeros(size))
     least = image(start)
@@ -343,10 +343,10 @@ STABILIZERS: dict[str, Stabilizer] = {
     "NONE": lambda A, X, bound: A,
 }
 _CLOSE = ("CG", "WLS", "DWLS", "MN", "HZP", "NONE")
-"""These keep what is stable and change the rest little; the others also damp systems that are stable."""
+"""These stabilizers keep stable systems and change unstable systems little; the others also damp stable systems."""
 
 
 def stabilizer_of_forecasts(name: str | None) -> str:
-    """Return the stabilizer of the systems that forecast: CG where the one that is set damps stable systems."""
+    """Return the stabilizer for forecasts: CG if the selected stabilizer damps stable systems."""
     name = name or "NONE"
     return name if name in _CLOSE else "CG"

@@ -1,4 +1,4 @@
-"""Sequences on disk: read when needed, the largest in blocks of channels."""
+"""Sequences on disk, which are read on demand; large sequences are read in blocks of channels."""
 
 import mmap
 from collections.abc import Iterator, Sequence
@@ -15,25 +15,25 @@ from ._subspace_method import Subspace, without_noise
 Array = NDArray[np.floating[Any]]
 
 _NUMBERS = 2**22
-"""Numbers of a block: 32 MiB."""
+"""Number of values of a block: 32 MiB."""
 _PRECISION = 1e-6
-"""Directions below this share of the largest are lost in a Gram matrix, which squares it."""
+"""Directions below this fraction of the largest are lost in a Gram matrix, which squares the fraction."""
 
 
 def on_disk(X: Any) -> bool:
-    """Return whether sequences are memory-mapped files, an (N, T, d) one or several (T, d) ones."""
+    """Return whether sequences are memory-mapped: one (N, T, d) array or several (T, d) arrays."""
     if isinstance(X, np.memmap):
         return X.ndim == 3
     return isinstance(X, list | tuple) and any(isinstance(x, np.memmap) for x in X)
 
 
 def check_on_disk(X: Any, min_length: int, needed_by: str) -> list[Any]:
-    """Check the sizes of sequences without reading memory-mapped ones, and return them as they are."""
+    """Validate the sizes of sequences without reading memory-mapped arrays, and return the sequences unchanged."""
     if isinstance(X, np.memmap):
         warn_of_order(X.shape, "X", "pass X.transpose(0, 2, 1), else list(X)", stacklevel=4)
     items = list(X)
     if not items:
-        raise ValueError("X holds no sequences: pass at least one (T, d) array")
+        raise ValueError("X contains no sequences: pass at least one (T, d) array")
     if not all(isinstance(x, np.memmap) for x in items):
         raise ValueError("some sequences are memory-mapped and some are not: pass all of them from disk, or none")
     # one channel of zeros stands for those on disk
@@ -42,7 +42,10 @@ def check_on_disk(X: Any, min_length: int, needed_by: str) -> list[Any]:
     channels = items[0].shape[1]
     for i, x in enumerate(items):
         if x.shape[1] != channels:
-            raise ValueError(f"sequence {i} has {x.shape[1]} channels but sequence 0 has {channels}: pass equal ones")
+            raise ValueError(
+                f"sequence {i} has {x.shape[1]} channels but sequence 0 has {channels}: pass sequences with the same "
+                "channels"
+            )
     return items
 
 
@@ -66,12 +69,12 @@ def blocks(x: np.memmap, i: int, numbers: int = _NUMBERS) -> Iterator[tuple[slic
 
 
 def loaded(x: Any, i: int) -> Array:
-    """Return sequence i in memory, as it is if it is there."""
+    """Return sequence i in memory; a sequence that is already in memory is returned unchanged."""
     return np.concatenate([block for _, block in blocks(x, i)], axis=1) if isinstance(x, np.memmap) else x
 
 
 def _all_blocks(sequences: Sequence[Any]) -> Iterator[tuple[slice, Array]]:
-    """Yield the blocks of all sequences; those in memory one after the other, many at once."""
+    """Yield the blocks of all sequences; many sequences in memory are concatenated to one block."""
     if isinstance(sequences[0], np.memmap):
         for i, x in enumerate(sequences):
             yield from blocks(x, i)
@@ -83,7 +86,7 @@ def _all_blocks(sequences: Sequence[Any]) -> Iterator[tuple[slice, Array]]:
 
 
 def _release(x: np.memmap) -> None:
-    """Let go of the pages of a file that were read, so that they do not add up in this process where that is known."""
+    """Release the pages of a file that were read, so that the resident memory does not grow (where supported)."""
     advice, base = getattr(mmap, "MADV_DONTNEED", None), x.base
     while isinstance(base, np.ndarray):
         base = base.base
@@ -92,7 +95,7 @@ def _release(x: np.memmap) -> None:
 
 
 def channel_scale(sequences: Sequence[Any]) -> Array:
-    """Return the standard deviation of each channel over all steps that are not NaN; ones where it does not vary."""
+    """Return the standard deviation of each channel over all steps that are not NaN; one for constant channels."""
     d, counts = sequences[0].shape[1], sum(map(len, sequences))
     low, high, holed = np.full(d, np.inf), np.full(d, -np.inf), False
     for columns, block in _all_blocks(sequences):
@@ -120,9 +123,9 @@ def channel_scale(sequences: Sequence[Any]) -> Array:
 def gram_subspace(x: Any, i: int, scale: Array, n: int, delay: int, center: bool) -> Subspace:
     """Decompose one large sequence in two passes over blocks of its channels.
 
-    The first pass adds up the T × T Gram matrix, whose eigenvectors are the right singular vectors; the second forms
-    the n leading left ones. Besides these, at most one block is in memory. Directions below 1e-6 of the largest are
-    lost.
+    The first pass sums the T × T Gram matrix, whose eigenvectors are the right singular vectors; the second pass
+    computes the n leading left singular vectors. Apart from these, at most one block is in memory. Directions below
+    1e-6 of the largest are lost.
     """
     T, d = x.shape
     steps = T - delay + 1

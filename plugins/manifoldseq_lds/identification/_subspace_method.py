@@ -9,13 +9,13 @@ from numpy.typing import NDArray
 Array = NDArray[np.floating[Any]]
 
 _LEAST_NOISE = 1e-10
-"""The least variance of the output noise, in units of the mean variance of the outputs."""
+"""Minimum variance of the output noise, in units of the mean variance of the outputs."""
 # A trick of speed: with whole singular value decompositions identification of sequences of 50 × 177 and 50 × 1000, n =
 # 10, takes 1.4 times as long (`python -m benchmarks.tricks leading`).
 _SMALL = 16
-"""Up to this size a whole singular value decomposition costs least."""
+"""Up to this size a full singular value decomposition is the fastest method."""
 _WEAK = 1e-3
-"""A Gram matrix squares singular values: directions below this share of the largest would lose digits."""
+"""A Gram matrix squares singular values, so that directions below this fraction of the largest would lose digits."""
 
 
 @dataclass(frozen=True)
@@ -25,7 +25,7 @@ class Subspace:
     Parameters
     ----------
     U : ndarray of shape (N, m, k)
-        With k at least the number of states that is asked for.
+        Principal directions, with k at least the requested number of states.
     s : ndarray of shape (N, r)
         Descending; directions at the rounding level of the sequence are exactly zero.
     Vt : ndarray of shape (N, k, T)
@@ -52,10 +52,10 @@ class Subspace:
         return C * signs, (signs.swapaxes(1, 2) * self.s[:, :n, None]) * self.Vt[:, :n]
 
     def noise(self, n: int) -> Array:
-        """Return the variance of the outputs that n states leave unexplained, (N,), one for all outputs.
+        """Return the variance of the outputs that n states do not explain, (N,), one value for all outputs.
 
-        The estimate of greatest likelihood of probabilistic principal component analysis (Tipping and Bishop 1999), and
-        at least 1e-10 of the mean variance, so that a likelihood exists.
+        This is the maximum-likelihood estimate of probabilistic principal component analysis (Tipping and Bishop 1999),
+        bounded below by 1e-10 of the mean variance, so that a likelihood exists.
         """
         N, m, _ = self.U.shape
         T = self.Vt.shape[2]
@@ -74,9 +74,9 @@ def subspace(Y: Array, center: bool, n: int | None = None) -> Subspace:
     center : bool
         Remove the mean of each output.
     n : int, optional
-        Only so many directions are needed, and `U` and `Vt` have no more. Then the eigenvectors of the smaller Gram
-        matrix span them, and a singular value decomposition in their coordinates makes them exact; a whole one is done
-        where direction n is below 1e-3 of the largest.
+        Number of required directions, which `U` and `Vt` contain. They are computed from the eigenvectors of the
+        smaller Gram matrix and a singular value decomposition in their coordinates; a full decomposition is used if
+        direction n is below 1e-3 of the largest.
     """
     peak = np.abs(Y).max(axis=(1, 2))
     mean = Y.mean(axis=2) if center else None
@@ -108,18 +108,18 @@ def _leading(Y: Array, n: int) -> tuple[Array, Array, Array]:
 
 
 def without_noise(s: Array, peak: Array, shape: tuple[int, ...], precision: float = 1.0) -> Array:
-    """Return singular values with those at the rounding level of the sequence set to zero: they span no direction."""
+    """Return singular values; values at the rounding level of the sequence are set to zero."""
     level = np.maximum(s[:, :1], peak[:, None]) * max(shape) * np.finfo(np.float64).eps * precision
     return np.where(s <= level, 0.0, s)
 
 
 def least_squares(X: Array) -> Array:
-    """Return the matrices (N, n, n) that best predict each state of (N, n, T) from the one before."""
+    """Return the matrices (N, n, n) that predict each state of (N, n, T) from the previous state by least squares."""
     return X[:, :, 1:] @ np.linalg.pinv(X[:, :, :-1], rtol=1e-12)
 
 
 def noise_factor(A: Array, X: Array) -> Array:
-    """Return the symmetric factors F of the covariances ``F F'`` of what A leaves unexplained of the states X."""
+    """Return the symmetric factors F of the covariances ``F F'`` of the residuals of the states X under A."""
     # the symmetric square root of the covariance of the residuals, (N, n, n)
     residual = X[:, :, 1:] - A @ X[:, :, :-1]
     w, W = np.linalg.eigh(residual @ residual.swapaxes(1, 2) / residual.shape[2])

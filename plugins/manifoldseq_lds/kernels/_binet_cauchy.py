@@ -34,7 +34,7 @@ FORMS = ("determinant", "trace")
 
 @dataclass(frozen=True, eq=False)
 class PackedStates:
-    """N systems with first states, as the Binet-Cauchy kernels keep them; indexed by rows.
+    """N systems with first states, in the packed form of the Binet-Cauchy kernels; indexed by rows.
 
     `Ct` (N, n, m) are the transposed output matrices, `powers` (K, N, n, n) and `norms` those of ``exp(-decay/2) A'``,
     `x1` (N, n) the first states.
@@ -70,7 +70,7 @@ class BinetCauchyKernel:
     decay : float
         The discount rate of (20), at least 0.
     dtype : {"float64", "float32"}
-        Of the packed output matrices and the products of them; everything else is float64.
+        The dtype of the packed output matrices and of their products; all other computations use float64.
 
     Notes
     -----
@@ -112,12 +112,12 @@ class BinetCauchyKernel:
         Parameters
         ----------
         items : Systems with x1, or sequence of tuples ``(A, C, x1)``
-            C of shape (m, n), m below n too.
+            Systems with C of shape (m, n); m may be smaller than n.
 
         Raises
         ------
         ValueError
-            If first states are missing, systems differ in size, or one is unstable or not finite.
+            If first states are missing, if systems differ in size, or if a system is unstable or not finite.
         """
         return self._packed(items)
 
@@ -189,7 +189,7 @@ class BinetCauchyKernel:
         return float(beta @ values), self._root * gA.T, gU, np.einsum("iab,ib->a", R, P.x1)
 
     def self_term(self, point: Any) -> tuple[float, tuple[Array, ...]]:
-        """Return the value and the Euclidean gradient of k(S, S): twice that in one argument, by symmetry."""
+        """Return the value and the Euclidean gradient of k(S, S), twice the gradient in one argument by symmetry."""
         own = self.pack([(transition(point), *point[2:])])
         value, gradient = self.weighted(point, own, [1.0])
         return value, tuple(2 * g for g in gradient)

@@ -1,4 +1,4 @@
-"""The Grassmann kernel: the angles between the subspaces of a few steps of observation."""
+"""The Grassmann kernel: the angles between finite-horizon observability subspaces."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ class GrassmannKernel:
     n_steps : int
         The number L of observed steps.
     dtype : {"float64", "float32"}
-        Of the packed output matrices and the products of them; everything else is float64.
+        The dtype of the packed output matrices and of their products; all other computations use float64.
 
     Examples
     --------
@@ -89,7 +89,7 @@ class GrassmannKernel:
         check_dtype(self.dtype)
 
     def pack(self, items: Any) -> PackedFrames:
-        """Bring systems into coordinates where L steps of observation are orthonormal; raises as the projection kernel.
+        """Transform systems such that L-step observability matrices are orthonormal; errors as for `ProjectionKernel`.
 
         Parameters
         ----------
@@ -133,7 +133,8 @@ class GrassmannKernel:
     def weighted(self, point: Any, P: PackedFrames, beta: ArrayLike) -> tuple[float, tuple[Array, ...]]:
         """Return the value and the Euclidean gradient of ``sum_i beta_i k(S, P_i)`` at ``S = (diag(lam) V, U)``.
 
-        As for the projection kernel, ``U' U = I`` is used: the gradient in U lacks a vector normal to the manifold.
+        As for the projection kernel, ``U' U = I`` is used: the gradient in U is correct up to a vector normal to the
+        manifold.
         """
         U = point[2]
         b = weights_of(beta, len(P), U, P.Ct.shape[:0:-1])

@@ -73,7 +73,8 @@ class Chi2Kernel:
         Raises
         ------
         ValueError
-            If they have different numbers of bins, or an entry is negative or not finite; the message names it.
+            If histograms have different numbers of bins, or an entry is negative or not finite; the message names the
+            histogram.
         """
         h = real_array("histograms", items if isinstance(items, np.ndarray) else list(items))
         h = h[:, 0] if h.ndim == 3 and h.shape[1] == 1 else h
@@ -107,7 +108,9 @@ class Chi2Kernel:
         """Return the value and the Euclidean gradient of ``sum_i beta_i k(h, P_i)`` at a histogram h, (d,)."""
         b, h = real_array("beta", beta), np.asarray(point).astype(float, copy=False)
         if b.shape != (len(P),) or h.shape != P.shape[1:]:
-            raise ValueError(f"beta has shape {b.shape}, the point {h.shape}: pass {(len(P),)} and {P.shape[1:]}")
+            raise ValueError(
+                f"beta has shape {b.shape} and the point {h.shape}, but {(len(P),)} and {P.shape[1:]} are needed"
+            )
         # d = 1/2 sum (h - p) r with r = (h - p) / (h + p), (N, d): its slope in h is r - r²/2
         total = h + P
         ratio = np.divide(h - P, total, out=np.ones_like(total), where=total > 0)  # 1 for empty bins: the right slope
@@ -133,7 +136,7 @@ class Chi2Kernel:
 
 
 def manifold(m: int, n: int = 1, bound: float = 0.99) -> Any:
-    """Return the probability simplex of m bins, where means of histograms live."""
+    """Return the probability simplex of m bins, the manifold of means of histograms."""
     return ms.manifolds.Simplex(m)
 
 
@@ -143,7 +146,7 @@ def to_item(point: Any) -> Histogram:
 
 
 def example(rng: np.random.Generator) -> list[Histogram]:
-    """Return five random histograms of six bins, one of them empty in some."""
+    """Return five random histograms of six bins, some with an empty bin."""
     h = rng.dirichlet(np.ones(6), 5)
     h[0, :2] = 0
     return [Histogram(row / row.sum()) for row in h]

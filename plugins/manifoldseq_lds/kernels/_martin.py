@@ -1,4 +1,4 @@
-"""The Martin kernel of linear dynamical systems, the distance that it comes from, and its Gaussian."""
+"""The Martin kernel of linear dynamical systems, the Martin distance, and the Gaussian of the distance."""
 
 from __future__ import annotations
 
@@ -50,8 +50,8 @@ class _Powers(OutputNormalKernel):
     def distances(self, P: PackedSystems, Q: PackedSystems) -> Array:
         """Return the Martin distances ``d = -ln k``, of shape (len(P), len(Q)).
 
-        Two systems with a direction of one orthogonal to the other have an infinite distance; it is given as 708, and
-        a warning says how many there are.
+        The distance is infinite if a direction of one system is orthogonal to the other system. It is returned as 708,
+        and a warning gives the number of such pairs.
         """
         d = -np.log(np.maximum(MartinKernel(self.dtype).cross(P, Q), np.finfo(float).tiny))
         far = int(np.count_nonzero(d >= _LARGEST))

@@ -20,12 +20,12 @@ Array = NDArray[np.floating[Any]]
 Point = tuple[Array, ...]
 
 _ROWS = 1000
-"""Rows from which the width of a Gaussian is taken."""
+"""Maximum number of rows for the width of a Gaussian."""
 
 
 @dataclass(frozen=True, eq=False)
 class PackedMoments:
-    """Systems as the kernel of their dynamics packs them, with their moments (N, p); indexed by rows like an array."""
+    """Systems in the packed form of the kernel of the dynamics, with moments (N, p); indexed by rows like an array."""
 
     dynamics: Any
     moments: Array
@@ -75,7 +75,7 @@ class MomentKernel:
         kernel = ms.kernels.as_kernel(self.kernel, "lds")
         if not kernel.constant_diagonal:
             raise ValueError(
-                f"the kernel {quoted(kernel.name)} has no constant diagonal: take one that has, or normalize it"
+                f"the kernel {quoted(kernel.name)} has no constant diagonal: use another kernel, or normalize it"
             )
         weights = tuple(float(w) for w in self.weights)
         if not weights or not all(np.isfinite(w) and w >= 0 for w in weights):
@@ -128,16 +128,16 @@ class MomentKernel:
         return value, (*gradient, slope)
 
     def settled(self, point: Point, P: PackedMoments, beta: Array) -> tuple[Array, Array]:
-        """Return the moments of a centre after one mean shift, and the weights with which its dynamics descend there.
+        """Return the moments of a centre after one mean shift, and the weights for the descent of its dynamics.
 
-        With ``beta`` below 0, ``sum_i beta_i k(S, P_i)`` does not rise: exp is convex in minus the squared distance, so
-        that the weighted mean of the data, weighted by kernel values, is at least as good.
+        With negative ``beta``, ``sum_i beta_i k(S, P_i)`` does not increase: exp is convex in minus the squared
+        distance, so that the mean of the data weighted by kernel values is at least as good.
         """
         *dynamics, moments = point
         return self.shifted(moments, self._row(tuple(dynamics), P), P.moments, beta)
 
     def shifted(self, moments: Array, values: Array, of_items: Array, beta: Array) -> tuple[Array, Array]:
-        """Do what `settled` does, by the kernel values of the dynamics, (N,), and the moments of the items, (N, p)."""
+        """Compute `settled` from the kernel values of the dynamics, (N,), and the moments of the items, (N, p)."""
         pull = beta * self.gaussian(moments[None], of_items)[0] * values
         if pull.sum() < 0:
             moments = pull @ of_items / pull.sum()
@@ -160,7 +160,7 @@ class MomentKernel:
 def moment_weights(moments: Array, which: str) -> Array:
     """Return the weights of a `MomentKernel`, (p,), without labels.
 
-    Each column is divided by its standard deviation; the squared distances of the columns that count, by their median.
+    Each column is divided by its standard deviation, and squared distances of the selected columns by their median.
 
     Parameters
     ----------
@@ -180,18 +180,16 @@ def moment_weights(moments: Array, which: str) -> Array:
 
 
 def keep_moment_weights(estimator: Any, which: str, systems: Systems) -> None:
-    """Set the attribute `moment_weights_` of an estimator if moments count, else remove it."""
+    """Set the attribute `moment_weights_` of an estimator if moments are compared; otherwise remove it."""
     estimator.__dict__.pop("moment_weights_", None)
     if which in MOMENTS:
         if systems.moments is None:
-            raise ValueError(
-                f"moments={quoted(which)} asks for sequences, or for Systems with moments: pass one of them"
-            )
+            raise ValueError(f"moments={quoted(which)} requires sequences, or Systems with moments: pass one of them")
         estimator.moment_weights_ = moment_weights(systems.moments, which)
 
 
 def fitted_kernel(estimator: Any) -> Any:
-    """Return the kernel of a fitted estimator: that of the dynamics, times the Gaussian of moments if they count."""
+    """Return the kernel of a fitted estimator: the kernel of the dynamics, times a Gaussian if moments are compared."""
     kernel = resolved_kernel(estimator.kernel)
     weights = getattr(estimator, "moment_weights_", None)
     return kernel if weights is None else MomentKernel(kernel, tuple(weights))

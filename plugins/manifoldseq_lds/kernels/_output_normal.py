@@ -43,8 +43,8 @@ _PANEL_CHUNKS = 16  # blocks of one task
 class PackedSystems:
     """N systems in output-normal form ``A'A + C'C = I``, where every observability Gramian is the identity.
 
-    Indexed by rows (slice, integer array, mask) like an array. `Ct` (N, n, m) holds the transposed output matrices,
-    `powers` (K, N, n, n) the powers ``A**(2**k)`` and `norms` (K, N) their Frobenius norms.
+    It is indexed by rows (slice, integer array, mask) like an array. `Ct` (N, n, m) contains the transposed output
+    matrices, `powers` (K, N, n, n) the powers ``A**(2**k)`` and `norms` (K, N) their Frobenius norms.
     """
 
     Ct: Array
@@ -62,14 +62,14 @@ class PackedSystems:
 
 @dataclass(frozen=True)
 class OutputNormalKernel(ABC):
-    """What the kernels have in common that are functions of the product matrix of two packed systems.
+    """Base class of kernels that are functions of the product matrix of two packed systems.
 
-    A subclass says which function, in `values`, and how its gradient begins, in `outer`.
+    A subclass defines the function in `values` and the outer part of its gradient in `outer`.
 
     Parameters
     ----------
     dtype : {"float64", "float32"}
-        Of the packed output matrices and the products of them. Powers, sums and gradients are float64 in any case.
+        The dtype of the packed output matrices and of their products. Powers, sums and gradients are always float64.
     """
 
     dtype: str = "float64"
@@ -91,7 +91,7 @@ class OutputNormalKernel(ABC):
     def outer(self, G: Array, inverse: Array, beta: Array) -> tuple[float, Array, Array]:
         """Return the weighted value, and its gradients: in `G`, transposed product matrices (c n, n), and in G0.
 
-        `inverse` is that of the point's own Gramian G0.
+        `inverse` is the inverse of the point's own Gramian G0.
         """
 
     def pack(self, items: Any) -> PackedSystems:
@@ -100,7 +100,7 @@ class OutputNormalKernel(ABC):
         Parameters
         ----------
         items : Systems or sequence of tuples ``(A, C)``
-            A of shape (n, n), C of shape (m, n). Any observable C is right, orthonormal or not.
+            Systems with A of shape (n, n) and C of shape (m, n). C must be observable and need not be orthonormal.
 
         Returns
         -------
@@ -109,14 +109,15 @@ class OutputNormalKernel(ABC):
         Raises
         ------
         ValueError
-            If systems differ in size, or one is unstable, not finite or not observable; the message names it.
+            If systems differ in size, or if a system is unstable, not finite or not observable; the message names the
+            system.
         """
         return _packed(*arrays(items), self.dtype)
 
     def cross(self, P: PackedSystems, Q: PackedSystems) -> Array:
         """Return the kernel matrix k(P_i, Q_j), of shape (len(P), len(Q)).
 
-        Works in blocks of about half a MiB, whatever the numbers of systems; the executor of the context shares them.
+        The matrix is computed in blocks of about half a MiB, which the executor of the context distributes.
         """
         check_packed(PackedSystems, P, Q)
         return pairwise(P, Q, output_products, self._block)
@@ -134,7 +135,7 @@ class OutputNormalKernel(ABC):
         Parameters
         ----------
         point : tuple ``(lam, V, U)``
-            On ``CanonicalLDS(m, n)``; ``U' U = I`` is used, not checked.
+            A point on ``CanonicalLDS(m, n)``; ``U' U = I`` is assumed without a check.
         P : PackedSystems
         beta : array of shape (len(P),)
 
@@ -157,7 +158,7 @@ class OutputNormalKernel(ABC):
         Parameters
         ----------
         points : array of shape (K, n + m, n)
-            ``[A; C]`` in output-normal form, so that its columns are orthonormal; this is used, not checked.
+            ``[A; C]`` in output-normal form, with orthonormal columns, which is assumed without a check.
         P : PackedSystems
         beta : array of shape (len(P),)
         groups : sequence of K pairs of int
@@ -202,9 +203,9 @@ def _packed(A: Array, C: Array, dtype: str) -> PackedSystems:
 
 
 def _normalized(A: Array, Ct: Array) -> tuple[Array, Array]:
-    """Return A and C' with ``A'A + C'C = I`` to the last digit: one Newton step towards the polar factor of [A; C].
+    """Return A and C' with ``A'A + C'C = I`` up to rounding, by one Newton step towards the polar factor of [A; C].
 
-    Near the unit circle a remainder here is magnified by the condition of the Gramian.
+    Near the unit circle, a residual here is amplified by the condition number of the Gramian.
     """
     remainder = A.swapaxes(-1, -2) @ A + Ct @ Ct.swapaxes(-1, -2) - np.eye(A.shape[-1])
     return A - A @ remainder / 2, Ct - remainder @ Ct / 2
@@ -242,9 +243,9 @@ def doubled(P: PackedSystems, Q: PackedSystems, X: Array, W: Array, Z: Array) ->
 def pairwise(P: Any, Q: Any, fill: Fill, values: Values, solve: Solve = doubled) -> Array:
     """Return a function of the product matrices of all pairs, (len(P), len(Q)).
 
-    ``fill(P, Q, X)`` writes the right sides of (6) into X, (J n, c n); ``solve(P, Q, X, W, Z)`` puts the solutions in
-    their place; ``values(P, Q, X, W)`` returns (J, c). P and Q have `Ct` and are indexed by rows. Where P is Q, blocks
-    below the diagonal are those above it: half the work.
+    ``fill(P, Q, X)`` writes the right sides of (6) into X, (J n, c n); ``solve(P, Q, X, W, Z)`` replaces them by the
+    solutions; ``values(P, Q, X, W)`` returns (J, c). P and Q have `Ct` and are indexed by rows. If P is Q, blocks below
+    the diagonal are copied from above, which halves the work.
     """
     n = P.Ct.shape[1]
     rows = max(1, min(_TILE_ROWS, len(P)))
@@ -272,7 +273,7 @@ def output_products(P: Any, Q: Any, X: Array) -> None:
 
 
 def _panel(fill: Fill, solve: Solve, values: Values, tile: tuple[Any, Any]) -> Array:
-    """Return the values of a few systems and many, one block of the latter after the other."""
+    """Return the values between few systems and many systems, in blocks of the latter."""
     P, Q = tile
     J, n, N = len(P), P.Ct.shape[1], len(Q)
     K = np.empty((J, N))
@@ -340,9 +341,9 @@ def _weighted_groups(
 ) -> tuple[Array, Array, Array]:
     """Return the values (K,) and the gradients in A (K, n, n) and U (K, m, n) of ``sum_i beta_i k((A_k, U_k), P_i)``.
 
-    As `_weighted`, but at many points in output-normal form, whose Gramians are I. The sum of group k is over the rows
-    `groups[k]` of P, from the first to the one after the last. A point whose spectral radius is not below 1 - 1e-10 has
-    the value infinity.
+    The function is `_weighted` for many points in output-normal form, whose Gramians are I. The sum of group k is over
+    the rows `groups[k]` of P, a pair of the first row and the row after the last. The value is infinite if the spectral
+    radius of a point is not below 1 - 1e-10.
     """
     K, n = len(A), A.shape[-1]
     gA, gU = np.zeros((K, n, n)), np.zeros(U.shape)
@@ -387,7 +388,7 @@ def _weighted_groups(
 
 
 def _pieces(groups: Groups, most: int) -> Iterator[list[tuple[int, int, int]]]:
-    """Yield lists of (group, first row, end) that follow each other in memory, of about `most` rows in all."""
+    """Yield lists of consecutive (group, first row, end) with about `most` rows in total."""
     pieces: list[tuple[int, int, int]] = []
     for k, (start, stop) in enumerate(groups):
         parts = max(1, (stop - start) // most)
@@ -403,7 +404,7 @@ def _pieces(groups: Groups, most: int) -> Iterator[list[tuple[int, int, int]]]:
 
 
 def _steps(norms: list[float], P: PackedSystems) -> int:
-    """Return how many doublings the pairs of some systems, given by the norms of their powers, and P need."""
+    """Return the number of doublings that the pairs of P and systems with given norms of powers need."""
     largest = P.norms.max(axis=1).tolist()
     pairs = zip(norms, largest, strict=False)
     return next((k for k, (a, b) in enumerate(pairs) if a * b <= _TOLERANCE), min(len(norms), len(largest)))
@@ -426,7 +427,7 @@ def _gramian(A: Array) -> tuple[Array, list[Array], list[float]]:
 
 
 def _stable_powers(A: Array, values: Array) -> tuple[Array, list[Array], list[Array], Array]:
-    """Return A, 0 for systems at the unit circle, powers ``A**(2**k)``, their norms, and values, infinite for these."""
+    """Return A (0 for systems at the unit circle), powers ``A**(2**k)``, their norms, and values (then infinite)."""
     powers, norms = [A], [_norms(A)]
     while norms[-1].max() ** 2 > _TOLERANCE and len(powers) < _AT_CIRCLE:
         powers.append(powers[-1] @ powers[-1])

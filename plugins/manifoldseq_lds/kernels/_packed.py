@@ -34,16 +34,18 @@ def arrays(items: Any) -> tuple[Array, Array]:
 
 
 def explanation(A: Array, C: Array) -> ValueError:
-    """Say which system cannot be packed, and why."""
+    """Return an error message with the system that cannot be packed and the reason."""
     finite = np.isfinite(A).all(axis=(1, 2)) & np.isfinite(C).all(axis=(1, 2))
     if not finite.all():
-        return ValueError(f"system {int(np.argmin(finite))} has a value that is not finite: remove or repair it")
+        return ValueError(
+            f"system {int(np.argmin(finite))} contains a value that is not finite: remove or repair the system"
+        )
     radius = np.abs(np.linalg.eigvals(A)).max(axis=-1)
     i = int(np.argmax(radius))
     if radius[i] >= 1 - 1e-15:
         return ValueError(
-            f"system {i} is unstable: A has spectral radius {radius[i]:.6g}, and it must be below 1; "
-            f"stabilize it, e.g. LDSIdentifier(stabilizer='SN')"
+            f"system {i} is unstable: A has spectral radius {radius[i]:.6g}, which must be below 1; stabilize the "
+            "system, for example with LDSIdentifier(stabilizer='SN')"
         )
     smallest = np.linalg.eigvalsh(ms.linalg.gramians(A, C)).min(axis=-1)
     return ValueError(f"system {int(np.argmin(smallest))} is not observable: its Gramian is singular")
@@ -69,7 +71,7 @@ def check_packed(kind: type, P: Any, Q: Any) -> None:
 
 
 def weights_of(beta: ArrayLike, N: int, U: Array, outputs: tuple[int, int]) -> Array:
-    """Return weights as an array, if they are one for each of N systems and the point's U has the systems' size."""
+    """Validate one weight for each of N systems and the size of the point's U; return the weights as an array."""
     weights = real_array("beta", beta)
     if U.shape != outputs or weights.shape != (N,):
         raise ValueError(
@@ -79,7 +81,7 @@ def weights_of(beta: ArrayLike, N: int, U: Array, outputs: tuple[int, int]) -> A
 
 
 def canonical_gradient(point: Any, gA: Array, *rest: Array) -> tuple[Array, ...]:
-    """Return the gradient in (lam, V, …) from that in ``A = diag(lam) V`` and others, in the dtypes of the point."""
+    """Return the gradient in (lam, V, …) from the gradient in ``A = diag(lam) V`` and others, in the point's dtypes."""
     # A_ij = lam_i V_ij: d lam_i = sum_j dA_ij V_ij, dV = diag(lam) dA
     lam, V = point[:2]
     gradient = np.einsum("ij,ij->i", gA, V), lam[:, None] * gA, *rest

@@ -27,8 +27,8 @@ class ProjectionKernel(OutputNormalKernel):
     Parameters
     ----------
     dtype : {"float64", "float32"}
-        Of the packed output matrices and the products of them: single precision halves the memory and the time of
-        large m.
+        The dtype of the packed output matrices and of their products: single precision halves the memory and the time
+        for large m.
 
     Examples
     --------

@@ -12,12 +12,12 @@ def check_kernel(name: str, value: Any) -> None:
 
 
 def resolved_kernel(kernel: str | Kernel) -> Kernel:
-    """Return the kernel on systems that a registered name stands for, or the object itself."""
+    """Return the kernel on systems with a registered name, or the object itself."""
     return as_kernel(kernel, "lds")
 
 
 def manifold_of(kernel: Kernel, n_outputs: int, n_states: int, bound: float) -> Manifold[Any]:
-    """Return the manifold of centres and atoms under a kernel; raise ValueError for one that only compares systems."""
+    """Return the manifold of centres and atoms of a kernel; raise ValueError for a kernel without a manifold."""
     if kernel.manifold is None:
         raise ValueError(
             f"the kernel {kernel!r} only compares systems: centres and atoms need its `weighted` and `manifold`"

@@ -23,10 +23,10 @@ PARTS = ("symmetric", "skew", "both")
 
 @dataclass(frozen=True, eq=False)
 class PackedModes:
-    """N systems whose transitions are diagonal, for each part of the kernel; indexed by rows.
+    """N systems with diagonal transition matrices, for each part of the kernel; indexed by rows.
 
-    `modes` are pairs: `Ct` (N, n, m), transposed outputs of modes scaled to norm 1 of what is observed, and `a` (N, n),
-    the eigenvalues; real for the symmetric part, complex for the skew one.
+    `modes` are pairs of `Ct` (N, n, m), the transposed outputs of modes scaled such that the observed sequence has norm
+    1, and `a` (N, n), the eigenvalues; both are real for the symmetric part and complex for the skew part.
     """
 
     modes: tuple[tuple[Array, Array], ...]
@@ -50,16 +50,15 @@ class SymmetricProjectionKernel:
     """The projection kernel (5) of the symmetric or the skew-symmetric part of the transition matrices.
 
     The part is a normal matrix. With its eigenvalues a and the outputs c of its orthonormal modes, ``k = sum_ij |c_i*
-    c_j|^2 (1 - |a_i|^2)(1 - |a_j|^2) / |1 - conj(a_i) a_j|^2``; so that no iteration and no inverse is needed.
-    ``"both"`` is the mean of the two kernels, the comparison by symmetric-skew decomposition. Values are between 0 and
-    n.
+    c_j|^2 (1 - |a_i|^2)(1 - |a_j|^2) / |1 - conj(a_i) a_j|^2``, which needs no iteration and no inverse. ``"both"`` is
+    the mean of the two kernels, the comparison by symmetric-skew decomposition. Values are between 0 and n.
 
     Parameters
     ----------
     part : {"symmetric", "skew", "both"}
         The part of the transition matrix.
     dtype : {"float64", "float32"}
-        Of the packed output matrices and the products of them; everything else is float64.
+        The dtype of the packed output matrices and of their products; all other computations use float64.
 
     Notes
     -----
@@ -97,17 +96,17 @@ class SymmetricProjectionKernel:
         return {"symmetric": (False,), "skew": (True,), "both": (False, True)}[self.part]
 
     def pack(self, items: Any) -> PackedModes:
-        """Bring systems into modes.
+        """Transform systems to modes.
 
         Parameters
         ----------
         items : Systems or sequence of tuples ``(A, C)``
-            With orthonormal C.
+            Systems with orthonormal C.
 
         Raises
         ------
         ValueError
-            If a system is not valid, see `Systems`, or a part of its transition is unstable.
+            If a system is not valid, see `Systems`, or a part of its transition matrix is unstable.
         """
         if not isinstance(items, Systems):
             items = Systems.from_items([item[:2] for item in items])
@@ -125,7 +124,8 @@ class SymmetricProjectionKernel:
                     i = int(np.argmax(size >= 1))
                     raise ValueError(
                         f"system {i} has a transition whose {'skew' if skew else 'symmetric'} part has spectral radius "
-                        f"{size[i]:.6g}, and it must be below 1; stabilize it, e.g. LDSIdentifier(stabilizer='SN')"
+                        f"{size[i]:.6g}, which must be below 1; stabilize the system, for example with "
+                        "LDSIdentifier(stabilizer='SN')"
                     )
                 scaled = W * np.sqrt(1 - np.abs(a) ** 2)[:, None, :]
                 dtype = np.result_type(self.dtype, np.complex64) if skew else self.dtype
@@ -144,7 +144,8 @@ class SymmetricProjectionKernel:
     def weighted(self, point: Any, P: PackedModes, beta: ArrayLike) -> tuple[float, tuple[Array, ...]]:
         """Return the value and the Euclidean gradient of ``sum_i beta_i k(S, P_i)`` at ``S = (diag(lam) V, U)``.
 
-        As for the projection kernel, ``U' U = I`` is used: the gradient in U lacks a vector normal to the manifold.
+        As for the projection kernel, ``U' U = I`` is used: the gradient in U is correct up to a vector normal to the
+        manifold.
         """
         b = weights_of(beta, len(P), point[2], P.Ct.shape[:0:-1]) / len(self._skew)
         A, value, gA, gU = transition(point), 0.0, 0.0, 0.0
@@ -186,7 +187,7 @@ def _double(X: Array) -> Any:
 
 
 def _nothing(*ignored: Any) -> None:
-    """Allocate no buffers for `pairwise`: product matrices are given in closed form."""
+    """Return no buffers for `pairwise`, because product matrices have a closed form."""
 
 
 def _mean_of_parts(P: PackedModes, Q: PackedModes, X: Array, W: Array) -> Array:
@@ -202,7 +203,7 @@ def _mean_of_parts(P: PackedModes, Q: PackedModes, X: Array, W: Array) -> Array:
 
 
 def _weighted(modes: tuple[Array, Array], U: Array, Ct: Array, b: Array, beta: Array) -> tuple[float, Array, Array]:
-    """Return the value and the gradients in the part of A and in U: Theorem 4 where Stein solves are divisions."""
+    """Return the value and the gradients in the part of A and in U: Theorem 4 with divisions as Stein solutions."""
     (a, W), (N, n, m) = modes, Ct.shape
     if np.abs(a).max() >= 1:
         raise ValueError("the point is unstable in this part of A: move it with manifold.nearest(point)")

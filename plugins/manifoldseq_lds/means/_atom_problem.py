@@ -32,11 +32,11 @@ def build(
     identifier: LDSIdentifier | None = None,
     bound: float = 0.99,
 ) -> ms.Problem:
-    """Return the problem of one atom of a dictionary: the common problem (11), (12), weights of any sign.
+    """Return the problem of one atom of a dictionary: the common problem (11), (12) with weights of any sign.
 
-    Either weights are given, ``sum_i beta_i k(S, S_i)``; or codes and a dictionary, which make them as in (10):
-    ``-z_ir / N`` for datum i, ``sum_i z_ir z_ij / N`` for another atom j, summed over the data first; and
-    ``sum_i z_ir^2 / (2 N)`` for k(S, S), where the kernel does not have it constant, as (9) demands.
+    The objective is ``sum_i beta_i k(S, S_i)``. The weights are either given or computed from codes and a dictionary as
+    in (10): ``-z_ir / N`` for datum i and ``sum_i z_ir z_ij / N`` for another atom j. If k(S, S) is not constant, it
+    has the weight ``sum_i z_ir^2 / (2 N)``, as (9) requires.
 
     Parameters
     ----------
@@ -48,16 +48,16 @@ def build(
     atoms : Systems, optional
         The J atoms; with `codes`.
     atom : int
-        The number r of the one to be updated.
+        The number r of the atom to update.
     kernel, n_states, identifier, bound
         As in the model ``lds.mean``.
 
     Returns
     -------
     manifoldseq.Problem
-        On ``kernel.manifold(m, n, bound)``. Initializers ``"current"`` (the atom itself, if there are atoms),
-        ``"medoid"`` (the datum or other atom where the objective is least) and ``"random"``; mini-batches; the update
-        ``"polar"`` of U if no weight is positive.
+        A problem on ``kernel.manifold(m, n, bound)`` with mini-batches and the initializers ``"current"`` (the atom
+        itself, if there are atoms), ``"medoid"`` (the datum or other atom with the smallest objective) and
+        ``"random"``. It has the block update ``"polar"`` of U if no weight is positive.
 
     Raises
     ------
@@ -88,7 +88,7 @@ def build(
         weights = np.full(N, -1 / max(N, 1)) if beta is None else checked_weights(beta, N)
         return common_problem(kernel, systems, weights, 0.0, bound)
     if beta is not None:
-        raise ValueError("codes and atoms make the weights: leave out beta")
+        raise ValueError("codes and atoms determine the weights: leave out beta")
     Z = _checked_codes(codes, systems, atoms, atom)
     manifold = manifold_of(kernel, systems.n_outputs, systems.n_states, bound)
     dictionary = items_on(manifold, atoms)
@@ -102,7 +102,7 @@ def build(
 
 
 def atom_weights(Z: Array, atom: int) -> tuple[Array, float]:
-    """Return the weights of (10): of the N data and then of the J - 1 other atoms, and that of k(S, S)."""
+    """Return the weights of (10) for the N data and then the J - 1 other atoms, and the weight of k(S, S)."""
     N, J = Z.shape
     z = Z[:, atom]
     others = np.arange(J) != atom
@@ -121,15 +121,15 @@ def _checked_codes(codes: ArrayLike, systems: Systems, atoms: Systems, atom: int
         raise ValueError(f"atom={atom} is not one of the {len(atoms)} atoms: pass a number from 0 to {len(atoms) - 1}")
     if (systems.n_outputs, systems.n_states) != (atoms.n_outputs, atoms.n_states):
         raise ValueError(
-            f"data have {systems.n_outputs} outputs and {systems.n_states} states, atoms {atoms.n_outputs} and "
-            f"{atoms.n_states}: pass systems of the same size"
+            f"data have {systems.n_outputs} outputs and {systems.n_states} states, but atoms have {atoms.n_outputs} "
+            f"and {atoms.n_states}: pass systems of the same size"
         )
     return Z
 
 
 @dataclass(frozen=True)
 class _Current:
-    """The initializer that starts from the atom as it is."""
+    """The initializer that starts from the current atom."""
 
     atoms: Systems
     atom: int

@@ -13,10 +13,10 @@ _ROWS = 256
 
 
 def best_datum(kernel: Any, packed: Any, beta: Array, own: float, most: int | None = None) -> tuple[int, float]:
-    """Return the row i with the least ``sum_j beta_j k(S_i, S_j) + own k(S_i, S_i)``, and this value.
+    """Return the row i with the smallest ``sum_j beta_j k(S_i, S_j) + own k(S_i, S_i)``, and this value.
 
-    With `most`, of more than twice as many data only that many are compared on all: those that are best on as many
-    evenly spaced ones.
+    If there are more than ``2 * most`` data, only `most` candidates are evaluated on all data: the best candidates on
+    `most` evenly spaced data.
     """
     N = len(packed)
     rows = np.arange(N)

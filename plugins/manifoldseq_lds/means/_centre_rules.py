@@ -46,10 +46,10 @@ class CentreTask(Protocol):
 
     @property
     def packed(self) -> Any:
-        """The systems as the kernel packs them."""
+        """The systems in the packed form of the kernel."""
 
     def packed_by(self, kernel: str) -> tuple[Any, Any]:
-        """Return another registered kernel of (A, C), and the systems as it packs them; both are kept."""
+        """Return another registered kernel of (A, C) and the systems packed by it; both are cached."""
         ...
 
     def objective(self, rows: Rows, beta: Array) -> ms.Objective:
@@ -61,11 +61,11 @@ class CentreTask(Protocol):
         ...
 
     def medoid(self, rows: Rows) -> int:
-        """Return the row of the member with the least sum of squared distances to the members."""
+        """Return the row of the member with the smallest sum of squared distances to the members."""
         ...
 
     def squared_to(self, rows: Any, others: Any = ...) -> Array:
-        """Return the squared distances in feature space from some systems to others, by default to all."""
+        """Return the squared distances in feature space from some systems to others, by default to all systems."""
         ...
 
 
@@ -96,23 +96,23 @@ class CentreRule(ABC):
 
     @abstractmethod
     def __call__(self, task: CentreTask, centre: Point, rows: Rows, inner: int) -> tuple[Point, float]:
-        """Return the new centre of a cluster, and the evaluations of the kernel with each member that it took.
+        """Return the new centre of a cluster, and the number of kernel evaluations with each member.
 
         Parameters
         ----------
         task : CentreTask
         centre : tuple of arrays
-            The present centre, a point.
+            The current centre, a point.
         rows : array of int of shape (M,)
             The members, at least one, by their rows in ``task.systems``.
         inner : int
-            Iterations to spend, for rules that descend.
+            The number of iterations, for rules that descend.
         """
 
 
 @dataclass(frozen=True)
 class CanonicalMean(CentreRule):
-    """Descend on (7), (8) within the bound of (12), from the present centre, with the solver of the clustering."""
+    """Descend on (7), (8) within the bound of (12), from the current centre, with the solver of the clustering."""
 
     def __call__(self, task: CentreTask, centre: Point, rows: Rows, inner: int) -> tuple[Point, float]:
         """Return the new centre of the members `rows`, and the evaluations spent."""
@@ -121,13 +121,13 @@ class CanonicalMean(CentreRule):
 
 @dataclass(frozen=True)
 class ExactMean(CanonicalMean):
-    """Descend on (7), (8) over all stable systems; for kernels that are no function of the subspace, as the base."""
+    """Descend on (7), (8) over all stable systems; like the base class for kernels without this possibility."""
 
 
 def descended(task: CentreTask, centre: Point, packed: Any, beta: Array, inner: int) -> tuple[Point, float]:
     """Return a point that is no worse than a centre for ``sum_i beta_i k(S, S_i)``, and the evaluations spent.
 
-    beta is negative; a kernel whose k(S, S) is not constant adds it, as in (7).
+    beta is negative; k(S, S) is added as in (7) if it is not constant.
     """
     return _descended(task.kernel, task.manifold, task.solver, centre, packed, beta, inner)
 
@@ -135,7 +135,7 @@ def descended(task: CentreTask, centre: Point, packed: Any, beta: Array, inner: 
 def _descended(
     kernel: Any, manifold: Any, solver: Any, centre: Point, packed: Any, beta: Array, inner: int
 ) -> tuple[Point, float]:
-    """Return what `descended` does, by the parts of the task."""
+    """Compute `descended` from the parts of the task."""
     if isinstance(kernel, MomentKernel):  # the moments shift first; they weight what the dynamics descend on
         moments, weights = kernel.settled(centre, packed, beta)
         dynamics = ms.manifolds.Product(*manifold.factors[:-1])
@@ -151,7 +151,7 @@ def _descended(
 
 @dataclass(frozen=True)
 class Medoid(CentreRule):
-    """The member nearest to the others."""
+    """The member with the smallest mean squared distance to the others."""
 
     def __call__(self, task: CentreTask, centre: Point, rows: Rows, inner: int) -> tuple[Point, float]:
         """Return the medoid of the members `rows`."""
@@ -159,7 +159,7 @@ class Medoid(CentreRule):
 
 
 def resolved_rule(mean: Any) -> CentreRule:
-    """Return the rule that a registered name stands for, or the rule itself."""
+    """Return the rule with a registered name, or the rule itself."""
     if isinstance(mean, CentreRule):
         return mean
     rule = get_rule(mean, estimator="lds-kmeans", parameter="mean")

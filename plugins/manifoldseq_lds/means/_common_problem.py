@@ -1,4 +1,4 @@
-"""The common problem (11), (12): weighted kernels of one system with given ones, as an objective; and its solution."""
+"""The common problem (11), (12), a weighted sum of kernels of one system with given systems, and its solution."""
 
 from __future__ import annotations
 
@@ -28,11 +28,11 @@ Array = NDArray[np.floating[Any]]
 Point = tuple[Array, ...]
 
 _EQUAL = 1e-12
-"""Objectives that differ by a smaller share count as equal."""
+"""Objectives with a smaller relative difference count as equal."""
 _CUT = 1e-9
-"""Singular values that change by more on their way to the manifold are beyond its bound."""
+"""Singular values that the projection to the manifold changes by more than this are beyond its bound."""
 COSTLY = 1e-3
-"""The share of kernel values k(x, x), or of an objective, that the bound must cost for a warning."""
+"""Minimum effect of the bound for a warning, relative to kernel values k(x, x) or to the objective."""
 BOUND_ADVICE = "a larger bound costs less, and stabilizer='SN' keeps most singular values below 1"
 
 
@@ -97,7 +97,7 @@ def items_of(kernel: Any, systems: Systems) -> Systems:
 
 @dataclass(frozen=True)
 class BestDatum:
-    """The initializer that starts from the datum where the objective is least; for a mean, the medoid."""
+    """The initializer that starts from the datum with the smallest objective; for a mean, the medoid."""
 
     kernel: Any
     systems: Systems
@@ -114,7 +114,7 @@ class BestDatum:
 
 
 def points_of(systems: Systems) -> Point:
-    """Return items as stacked canonical points, without a bound of their singular values."""
+    """Return items as stacked canonical points, without a bound of singular values."""
     form = canonical_form(systems.A, systems.C, systems.x1)
     return form if systems.moments is None else (*form, systems.moments)
 
@@ -137,9 +137,9 @@ def start_of(problem: ms.Problem, systems: Systems, row: int) -> Point:
         before, after = problem.objective.value(whole), problem.objective.value(point)
         if after - before > COSTLY * abs(before):
             warnings.warn(
-                f"the start, system {row}, has an A with singular values up to {whole[0].max():.4g}, and problem (12) "
-                f"has none above bound={point[0].max():.4g}: cutting them raises its objective from {before:.6g} to "
-                f"{after:.6g}; solve_common_problem returns the system itself where nothing better is found",
+                f"the start, system {row}, has an A with singular values up to {whole[0].max():.4g}, which exceed "
+                f"bound={point[0].max():.4g} of problem (12): clipping them raises the objective from {before:.6g} to "
+                f"{after:.6g}; solve_common_problem returns the system itself if it finds no better point",
                 stacklevel=2,
             )
     return point
@@ -248,7 +248,7 @@ def solve_common_problem(
     kernel = resolved_kernel(kernel)
     check_bound("bound", bound)
     if not isinstance(systems, Systems) or not len(systems):
-        raise ValueError("systems are no Systems with at least one: identify sequences with LDSIdentifier")
+        raise ValueError("systems are not a nonempty Systems object: identify sequences with LDSIdentifier")
     weights = checked_weights(beta, len(systems))
     own = own_weight(kernel, (1.0 if beta is None else 0.0) if own is None else float(own))
     span = _chosen_span(kernel, systems, start, compress)
@@ -294,8 +294,8 @@ def _over_all_stable(
         found, deficient = stable.orthonormal(result.x[None])
         if deficient.any():
             warnings.warn(
-                "the outputs C of the solution have lost a rank, so that no equivalent system has orthonormal outputs: "
-                "the system returned is near; choose fewer states",
+                "the outputs C of the solution are rank-deficient, so that no equivalent system has orthonormal "
+                "outputs: the nearest system is returned; choose fewer states",
                 stacklevel=4,
             )
         lam, V, U = whole_point(found, 0)
@@ -303,12 +303,12 @@ def _over_all_stable(
 
 
 def _datum_instead(problem: ms.Problem, systems: Systems, row: int, value: float, result: ms.Result) -> ms.Result:
-    """Return a result with a datum beyond the bound as its point, and warn of what the bound would cost."""
+    """Return a result with a datum beyond the bound as its point, and warn about the effect of the bound."""
     x = whole_point(systems, row)
     feasibility = float(problem.manifold.feasibility(x))
     warnings.warn(
         f"the result is system {row}, whose A has singular values up to {x[0].max():.4g}: within "
-        f"bound={x[0].max() - feasibility:.4g}, as (12) asks, the objective found is {result.fun:.6g} instead of "
+        f"bound={x[0].max() - feasibility:.4g}, as (12) requires, the objective would be {result.fun:.6g} instead of "
         f"{value:.6g}; {BOUND_ADVICE}",
         stacklevel=4,
     )
@@ -330,7 +330,7 @@ def _chosen_span(kernel: Any, systems: Systems, start: Any, compress: bool | str
     if compress not in (True, False, "auto"):
         raise ValueError(f"compress={quoted(compress)} is not known: choose True, False or 'auto'")
     if compress is True and not possible:
-        raise ValueError(f"compress=True: the kernel {quoted(kernel)} does not say that it depends on C_i' C_j only")
+        raise ValueError(f"compress=True requires a kernel with products_only, which {quoted(kernel)} does not declare")
     if compress is False or not possible:
         return None
     extra = None if isinstance(start, str) else np.asarray(start[2])

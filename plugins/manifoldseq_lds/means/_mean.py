@@ -33,7 +33,7 @@ def build(
     identifier: LDSIdentifier | None = None,
     bound: float = 0.99,
 ) -> ms.Problem:
-    """Return the problem of the kernel mean: the system S with the least mean squared distance to the data.
+    """Return the problem of the kernel mean: the system S with the smallest mean squared distance to the data.
 
     The objective is (8), ``-2/N sum_i k(S, S_i)``; for kernels whose ``k(S, S)`` is not constant, ``k(S, S)`` is added,
     as in (7).
@@ -55,9 +55,9 @@ def build(
     -------
     manifoldseq.Problem
         A problem on ``kernel.manifold(m, n, bound)``, with points ``(lam, V, U)`` for ``A = diag(lam) V, C = U``. It
-        has the initializers ``"medoid"`` (the datum with the least mean squared distance to all) and ``"random"``;
-        mini-batches; for a kernel that is ``convex_in_output``, such as the projection kernel, the block update
-        ``"polar"`` of U, which never increases the objective.
+        has the initializers ``"medoid"`` (the datum with the smallest mean squared distance to all data) and
+        ``"random"``; mini-batches; for a kernel that is ``convex_in_output``, such as the projection kernel, the block
+        update ``"polar"`` of U, which never increases the objective.
 
     Raises
     ------
@@ -93,39 +93,41 @@ def prepare_stable(
     Parameters
     ----------
     data : Systems or list of array-like of shape (T_i, d), or Means
-        `Means` are what estimators have packed and weighted already; the other parameters are without effect then.
+        Estimators pass `Means`, which are packed and weighted already; the other parameters are then ignored.
     kernel : str or kernel object
         A function of observability subspaces, such as ``"projection"``.
     n_states, identifier
-        As of the model ``"lds.mean"``.
+        As in the model ``"lds.mean"``.
 
     Raises
     ------
     ValueError
-        For another kernel, and as `LDSIdentifier` does.
+        If the kernel is not such a function, and for the reasons of `LDSIdentifier`.
     """
     if not isinstance(data, stable.Means):
         kernel, systems = resolved_kernel(kernel), identified(data, n_states, identifier)
         if not stable.covers(kernel):
-            raise ValueError(f"kernel={kernel!r} is no function of observability subspaces: use the model 'lds.mean'")
+            raise ValueError(
+                f"kernel={kernel!r} is not a function of observability subspaces: use the model 'lds.mean'"
+            )
         N = len(systems)
         data = stable.Means(kernel, kernel.pack(systems), np.full(N, -2 / N), [(0, N)])
     return ms.Prepared(data, n=len(data.packed))
 
 
 def identified(data: Any, n_states: int | str, identifier: LDSIdentifier | None) -> Systems:
-    """Return the systems of sequences; systems as they are."""
+    """Return the systems of sequences; systems are returned unchanged."""
     return data if isinstance(data, Systems) else chosen_identifier(identifier, n_states).fit_transform(data)
 
 
 def mean_objective(kernel: Any, packed: Any) -> ms.Objective:
-    """Return the objective of the mean of packed systems: (8), and k(S, S) where it is not constant, as in (7)."""
+    """Return the objective of the mean of packed systems: (8), plus k(S, S) as in (7) if it is not constant."""
     N = len(packed)
     return common_objective(kernel, packed, np.full(N, -2 / N), own_weight(kernel, 1.0))
 
 
 def medoid_row(kernel: Any, packed: Any) -> int:
-    """Return the row of the system with the least sum of squared distances to all."""
+    """Return the row of the system with the smallest sum of squared distances to all systems."""
     N = len(packed)
     # one block whole: a kernel has half the work of a matrix with itself
     blocks = [packed] if N <= _MEDOID_ROWS else [packed[i : i + _MEDOID_ROWS] for i in range(0, N, _MEDOID_ROWS)]

@@ -1,4 +1,4 @@
-"""Exact compression of output matrices to coordinates in the span that they share."""
+"""Exact compression of output matrices to coordinates in their common span."""
 
 from __future__ import annotations
 
@@ -25,17 +25,17 @@ _MEMORY = 3  # how much slower a product with n columns is, which reads C from m
 class SpanCompression:
     """Systems whose output matrices are replaced by their coordinates in an orthonormal basis of their common span.
 
-    Kernels that depend on products ``C_i' C_j`` only, and the problems (11), (12) of points in the span, are the same
-    in coordinates: with N systems of n states they need r <= N n outputs instead of m. The basis itself is not formed:
-    it is the outputs side by side, (m, N n), times `factor`, from the eigendecomposition of their Gram matrix; where
-    that would lose digits, from a QR decomposition.
+    Kernels that depend only on products ``C_i' C_j``, and the problems (11), (12) for points in the span, have the same
+    values in coordinates, which need r <= N n outputs instead of m for N systems of n states. The basis is not stored:
+    it equals the concatenated outputs, (m, N n), times `factor`, which follows from the eigendecomposition of their
+    Gram matrix or, if that would lose digits, from a QR decomposition.
 
     Attributes
     ----------
     systems : Systems
-        With C of shape (N, r, n).
+        The compressed systems, with C of shape (N, r, n).
     outputs : ndarray of shape (m, k)
-        The output matrices side by side, or an orthonormal basis.
+        The concatenated output matrices, or an orthonormal basis.
     factor : ndarray of shape (k, r), or None
         ``outputs @ factor`` is the basis; None for the identity.
 
@@ -77,7 +77,7 @@ class SpanCompression:
 
     @staticmethod
     def pays(N: int, m: int, n: int, evaluations: int = _EVALUATIONS) -> bool:
-        """Say whether the iterations on N systems of m outputs and n states save more time than compression takes."""
+        """Return whether compression saves time for iterations on N systems of m outputs and n states."""
         # one Gram matrix and one eigendecomposition, against 4 n k (m - k) multiplications less per evaluation
         k = N * n
         once = m * k**2 + _EIGH * k**3
@@ -93,7 +93,7 @@ class SpanCompression:
         Raises
         ------
         ValueError
-            If it is not in the span.
+            If the matrix is not in the span.
         """
         inner = self.outputs.T @ U
         inner = inner if self.factor is None else self.factor.T @ inner

@@ -30,13 +30,13 @@ class Means:
 
 
 RADIUS = 0.99
-"""Points of a larger spectral radius are tried from this one, too: the objective is flat around an undamped mode."""
+"""Points beyond this spectral radius are also started at it: the objective is flat around an undamped mode."""
 _TRIALS = 10
-"""Trial steps before a point is left where it is: next to the unit circle the objective has minima of no width."""
+"""Number of trial steps before a point is kept: next to the unit circle, minima of the objective are very narrow."""
 _SCOUT = 20
-"""Steps from a datum next to the unit circle, and from the radius `RADIUS`, before the better of both is chosen."""
+"""Number of steps from a datum next to the unit circle, and from the radius `RADIUS`, before the better is chosen."""
 _LIFT = 1e-8
-"""Singular values of outputs below this, relative to the largest, are raised to it before they are divided by."""
+"""Lower bound of singular values of outputs, relative to the largest, in divisions."""
 
 
 def covers(kernel: Any) -> bool:
@@ -56,16 +56,16 @@ def points_of(packed: Any) -> Array:
 
 
 def general(points: Array) -> Systems:
-    """Return points as systems (A, C), with the outputs as they are: not orthonormal."""
+    """Return points as systems (A, C) whose outputs are not orthonormal."""
     n = points.shape[-1]
     return Systems.trusted({"A": points[:, :n].copy(), "C": points[:, n:].copy()})
 
 
 def orthonormal(points: Array) -> tuple[Systems, NDArray[np.bool_]]:
-    """Return points as equivalent systems with orthonormal outputs, and which of them have none.
+    """Return points as equivalent systems with orthonormal outputs, and a mask of points without such a system.
 
-    With ``C = W S Z'`` the basis ``S Z' x`` makes the outputs W. Where C has lost a rank the system returned is near,
-    not equivalent.
+    With ``C = W S Z'``, the outputs are W in the basis ``S Z' x``. If C is rank-deficient, the returned system is near
+    the point and not equivalent.
     """
     n = points.shape[-1]
     W, s, Zt = np.linalg.svd(points[:, n:], full_matrices=False)
@@ -100,29 +100,29 @@ def descended(
 ) -> tuple[Array, Array, float, Array]:
     """Descend on ``sum_i beta_i k(S_k, S_i)`` over the systems i of group k, for all points S_k at once.
 
-    Points whose spectral radius is above `RADIUS` are tried from there as well, and the better end is kept; no point
-    ends above its start.
+    Points with a spectral radius above `RADIUS` are also started at this radius, and the better result is kept; the
+    objective never increases.
 
     Parameters
     ----------
     kernel, packed
-        A kernel that `covers`, and systems as it packs them.
+        A kernel that `covers` accepts, and systems packed by it.
     beta : array of shape (N,)
     groups : sequence of K pairs of int
-        First row of `packed`, and the one after the last.
+        First row of `packed`, and the row after the last.
     starts : array of shape (K, n + m, n)
     n_steps : int
     solver : str or solver
-        ``"auto"``: L-BFGS on all points at once; another one minimizes point by point.
+        ``"auto"``: L-BFGS on all points together; other solvers minimize point by point.
     steps : array of shape (K,), optional
-        Sizes of first steps, as they were returned before; measured if one is NaN.
+        Sizes of first steps, as returned by an earlier call; they are determined anew if one is NaN.
 
     Returns
     -------
     points : array of shape (K, n + m, n)
     values : array of shape (K,)
     spent : float
-        Evaluations of all points, in kernel values.
+        Number of evaluated kernel values for all points.
     steps : array of shape (K,)
     """
     K, groups = len(starts), list(groups)
@@ -185,7 +185,7 @@ def manifold_of(means: Means) -> ms.manifolds.Stiefel:
 
 
 def batched(means: Means, points: Array, which: Any) -> tuple[Array, Array]:
-    """Return the values and gradients of several means, or of one at several points."""
+    """Return the values and gradients of several means, or of one mean at several points."""
     groups = [means.groups[k % len(means.groups)] for k in which]
     return means.kernel.weighted_groups(points, means.packed, means.beta, groups)
 
@@ -203,7 +203,7 @@ def batch(means: Means, rows: Any) -> Means:
 
 
 def medoid(problem: ms.Problem, rng: Any) -> Array:
-    """Return the datum where the objective is least; of a radius above `RADIUS`, what a short descent finds."""
+    """Return the datum with the smallest objective, after a short descent if its radius is above `RADIUS`."""
     means = problem.data.model
     kernel, packed, beta = means.kernel, means.packed, means.beta
     start = points_of(packed[[best_datum(kernel, packed, beta, 0.0)[0]]])

@@ -14,7 +14,7 @@ def canonical_form(A: ArrayLike, C: ArrayLike, x1: ArrayLike | None = None, *, b
     """Return the canonical tuple ``(lam, V, U)`` of systems, with ``A`` P-equivalent to ``diag(lam) V`` (Theorem 1).
 
     From the singular value decomposition ``A = W diag(s) Z'``: ``lam = s``, ``V = Z' W``, ``U = C W``. A bound clips
-    lam; a system with clipped entries is no longer equivalent.
+    lam; a system with clipped entries is not equivalent.
 
     Parameters
     ----------

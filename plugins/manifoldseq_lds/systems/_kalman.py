@@ -1,12 +1,11 @@
 """Kalman filter, smoother and likelihood of model (1) with inputs, for many sequences of one length at once.
 
-Outputs enter through k = min(m, n) numbers per step. With ``Omega = L L'``, ``L^-1 C = Q R`` and
-``v = L^-1 (y - mean - D u)``, restricted to the outputs that are seen, ``z = Q'v`` has
-``|v - L^-1 C x|^2 = |z - R x|^2 + |v - Q z|^2``, where the second term does not depend on the states. So the recursions
-cost the same for any number of outputs.
+Outputs enter through k = min(m, n) numbers per step. With ``Omega = L L'``, ``L^-1 C = Q R`` and ``v = L^-1 (y - mean -
+D u)``, restricted to the recorded outputs, ``z = Q'v`` has ``|v - L^-1 C x|^2 = |z - R x|^2 + |v - Q z|^2``, where the
+second term does not depend on the states. The cost of the recursions is therefore independent of the number of outputs.
 
-Covariances depend on what is seen, not on its values. Where everything is seen they converge in a few steps: from there
-on they are constant, and the means follow a linear recursion of constant coefficients.
+Covariances depend on which outputs are recorded, not on their values. If all outputs are recorded, covariances converge
+in a few steps; afterwards they are constant, and the means follow a linear recursion with constant coefficients.
 """
 
 from dataclasses import dataclass
@@ -20,9 +19,9 @@ from ._record import Systems
 Array = NDArray[np.floating[Any]]
 
 _CHUNK = 2**22
-"""Numbers of a block of ``L^-1 C`` that is decomposed at once."""
+"""Maximum number of values of a block of ``L^-1 C`` that is decomposed together."""
 _CONVERGED = 1e-14
-"""Change of a covariance in one step, in units of its diagonal, from which on it is constant."""
+"""Change of a covariance in one step, in units of its diagonal, below which it counts as constant."""
 
 
 @dataclass(frozen=True)
@@ -36,7 +35,7 @@ class Compressed:
     rest : ndarray of shape (N,)
         Terms of the log-likelihood that do not depend on z.
     drive : ndarray of shape (N, T, n) or None
-        What the inputs of a step add to the next state.
+        The contribution of the inputs of a step to the next state.
     """
 
     z: Array
@@ -47,16 +46,16 @@ class Compressed:
 
 @dataclass(frozen=True)
 class Filtered:
-    """States given the outputs until each step, and what the smoother needs to go back.
+    """States given the outputs up to each step, and quantities for the backward pass of the smoother.
 
-    Matrices have K <= T steps; the last holds for all later ones.
+    Matrices have K <= T steps; the last matrix holds for all later steps.
 
     Parameters
     ----------
     x, P : ndarray of shape (N, T, n), (N, K, n, n)
-        Means and covariances of the states given the outputs until then.
+        Means and covariances of the states given the outputs up to each step.
     before, P_before : ndarray of shape (N, T, n), (N, K, n, n)
-        The same given the outputs before.
+        Means and covariances of the states given the outputs before each step.
     weight, gain : ndarray of shape (N, T, n), (N, K, n, n)
         ``R' S^-1 (z - R before)`` and ``R' S^-1 R``, with S the covariance of z given the outputs before.
     log_likelihood : ndarray of shape (N,)
@@ -72,7 +71,7 @@ class Filtered:
 
 
 def compress(systems: Systems, Y: Array, inputs: Array | None = None) -> Compressed:
-    """Return the outputs Y of shape (N, T, m), in which NaN marks what is missing, as min(m, n) numbers per step.
+    """Return the outputs Y (N, T, m), with NaN for missing values, as min(m, n) numbers per step.
 
     `inputs` of shape (N, T, p) belong to systems with B and D.
     """
@@ -106,7 +105,7 @@ def compress(systems: Systems, Y: Array, inputs: Array | None = None) -> Compres
 
 
 def _decomposed(C: Array, noise: Array, Y: Array) -> tuple[Array, Array, Array, Array]:
-    """Return Q (N, m, k), R, z = Y Q (N, T, k) in units of the noise, and the part of -2 ln p without z, per step."""
+    """Return Q (N, m, k), R, z = Y Q (N, T, k) in units of the noise, and the part of -2 ln p per step without z."""
     if noise.ndim == 2:
         C, Y = C / np.sqrt(noise)[:, :, None], Y / np.sqrt(noise)[:, None]
         logs = np.log(2 * np.pi * noise).sum(axis=1)
@@ -121,12 +120,12 @@ def _decomposed(C: Array, noise: Array, Y: Array) -> tuple[Array, Array, Array, 
 
 
 def restricted(noise: Array, seen: NDArray[np.bool_]) -> Array:
-    """Return covariances (k, m, m) of the outputs that are seen, (k, m); others are independent, of variance 1."""
+    """Return covariances (k, m, m) of recorded outputs, (k, m); missing outputs are independent with variance 1."""
     return np.where(seen[:, :, None] & seen[:, None], noise, 0.0) + ~seen[:, :, None] * np.eye(seen.shape[1])
 
 
 def kalman_filter(systems: Systems, outputs: Compressed) -> Filtered:
-    """Run the filter, from ``x(1) ~ N(x1, P1)``; without P1 the first state is as uncertain as one step makes it."""
+    """Run the filter from ``x(1) ~ N(x1, P1)``; the default of P1 is the covariance of the state noise."""
     z, R = outputs.z, outputs.R
     (N, T, k), n = z.shape, systems.n_states
     A, Q = systems.A, noise_covariance(systems)
@@ -172,8 +171,8 @@ def kalman_filter(systems: Systems, outputs: Compressed) -> Filtered:
 def smooth(systems: Systems, filtered: Filtered) -> tuple[Array, Array, Array]:
     """Return means, covariances and covariances of consecutive states given all outputs.
 
-    Of shapes (N, T, n), (N, T, n, n) and, of each state with the one before, (N, T - 1, n, n). The form of Bryson and
-    Frazier (Bierman 1973), which inverts no covariance of a state.
+    Shapes are (N, T, n), (N, T, n, n) and, for consecutive states, (N, T - 1, n, n). The form of Bryson and Frazier
+    (Bierman 1973) does not invert covariances of states.
     """
     f, A = filtered, systems.A
     (N, T, n), K = f.x.shape, f.P.shape[1]
@@ -229,7 +228,7 @@ def output_variances(systems: Systems, P: Array) -> Array:
 
 
 def per_step(M: Array, x: Array) -> Array:
-    """Return the products of matrices (N, K, k, n), the last for all later steps too, and vectors (N, T, n)."""
+    """Return the products of matrices (N, K, k, n), the last also for later steps, and vectors (N, T, n)."""
     K = M.shape[1]
     first = (M @ x[:, :K, :, None])[..., 0]
     return first if K == x.shape[1] else np.concatenate([first, x[:, K:] @ M[:, -1].swapaxes(1, 2)], axis=1)
@@ -247,7 +246,7 @@ def _accumulated(M: Array, at: NDArray[np.intp], added: Array) -> Array:
 
 
 def _settled(P: Array, before: Array) -> bool:
-    """Return whether covariances (N, n, n) are what they were a step before, in units of their diagonals."""
+    """Return whether covariances (N, n, n) equal those of the previous step, in units of their diagonals."""
     size = np.sqrt(np.abs(np.diagonal(P, axis1=1, axis2=2)))
     return bool((np.abs(P - before) <= _CONVERGED * size[:, :, None] * size[:, None]).all())
 

@@ -16,17 +16,17 @@ Array = NDArray[np.floating[Any]]
 Complex = NDArray[np.complex128]
 
 _MOVED = 0.01
-"""An eigenvalue that a stabilizer has moved by more, in units of its modulus, is warned about."""
+"""Change of an eigenvalue by a stabilizer, relative to its modulus, above which a warning is given."""
 
 
 @dataclass(frozen=True, eq=False)
 class Modes:
-    """The modes of N systems, as `modes` returns them; the slowest oscillation last, conjugate pairs side by side.
+    """The modes of N systems, as returned by `modes`, in descending order of frequency with adjacent conjugate pairs.
 
     Attributes
     ----------
     eigenvalues : ndarray of shape (N, n), complex
-        Of A: a mode is multiplied by its eigenvalue in each step.
+        Eigenvalues of A: a mode is multiplied by its eigenvalue in each step.
     frequencies : ndarray of shape (N, n)
         ``|angle| / 2 pi`` times the sampling rate: Hz, or cycles per step without a rate.
     damping_ratios : ndarray of shape (N, n)
@@ -87,7 +87,7 @@ def modes(systems: Systems, sampling_rate: float | None = None) -> Modes:
         warnings.warn(
             f"stabilization has moved an eigenvalue of system {i} by {changes[i]:.0%} of its modulus "
             f"({np.count_nonzero(changes > _MOVED)} of {len(changes)} systems by more than {_MOVED:.0%}), and its "
-            "modes with it: take LDSIdentifier.modes(X), the modes before stabilization",
+            "modes with it: use LDSIdentifier.modes(X), the modes before stabilization",
             stacklevel=2,
         )
     return modes_of(systems.A, systems.C, sampling_rate)
@@ -116,7 +116,7 @@ def modes_of(A: Array, C: Array, sampling_rate: float | None) -> Modes:
 
 
 def _moved(systems: Systems) -> Array:
-    """Return by which share of its modulus an eigenvalue of each system was moved at most, (N,); empty if unknown."""
+    """Return the largest relative change of an eigenvalue of each system by stabilization, (N,); empty if unknown."""
     if systems.A_estimate is None:
         return np.empty(0)
     before, after = np.linalg.eigvals(systems.A_estimate), np.linalg.eigvals(systems.A)
@@ -130,7 +130,7 @@ def _moved(systems: Systems) -> Array:
 
 
 def frequency_text(frequencies: Array, sampling_rate: float | None) -> str:
-    """Return the frequencies of modes for a message, conjugate pairs once."""
+    """Return the frequencies of modes for a message, with one value per conjugate pair."""
     different = np.unique(np.round(frequencies, 12))
     numbers = ", ".join(f"{one:.3g}" for one in different[:6]) + ", …" * (len(different) > 6)
     return f"{numbers} {'per step' if sampling_rate is None else 'Hz'}"

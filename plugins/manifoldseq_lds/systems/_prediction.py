@@ -51,7 +51,7 @@ def simulated(systems: Systems, n_steps: int, rng: np.random.Generator | None, i
 def simulated_states(
     systems: Systems, n_steps: int, rng: np.random.Generator | None, inputs: Array | None = None
 ) -> Array:
-    """Return states (N, n_steps, n) of model (1) from the first ones, without noise if there is no generator."""
+    """Return states (N, n_steps, n) of model (1) from the first states, without noise if there is no generator."""
     assert systems.x1 is not None
     factor = None if rng is None else systems.noise_factor
     x = _continued(systems, systems.x1, n_steps - 1, inputs, factor, rng)
@@ -73,7 +73,7 @@ def observed(systems: Systems, x: Array, rng: np.random.Generator | None, inputs
 def expected(systems: Systems, x: Array, n_steps: int, inputs: Array | None = None) -> Array:
     """Return the means (N, n_steps, m) of the outputs of the steps after states x of shape (N, n).
 
-    `inputs` of shape (N, 1 + n_steps, p) begin with those of the step of the states.
+    `inputs` of shape (N, 1 + n_steps, p) begin with the inputs of the step of the states.
     """
     ahead = _continued(systems, x, n_steps, inputs, None, None)
     return outputs_of(systems, ahead, None if inputs is None else inputs[:, 1:])
@@ -89,9 +89,9 @@ def variances(systems: Systems, P: Array, n_steps: int) -> Array:
 
 
 def predicted(systems: Systems, Y: Array, inputs: Array | None, delay: int, n_steps: int) -> tuple[Array, Array]:
-    """Return means and variances (N, n_steps, d) of the steps after sequences Y (N, T, d), NaN where missing.
+    """Return means and variances (N, n_steps, d) of the steps after sequences Y (N, T, d) with NaN for missing values.
 
-    `inputs` (N, T + n_steps, p) belong to the steps of the sequences and to those after them.
+    `inputs` (N, T + n_steps, p) belong to the steps of the sequences and to the predicted steps.
     """
     d, stacked = Y.shape[2], embed(Y, delay)
     U = None if inputs is None else embed(inputs, delay)

@@ -17,9 +17,9 @@ _ORTHONORMALITY = 1e-6
 
 
 class System(tuple[Any, ...]):
-    """One system, an item of the domain ``"lds"``: ``(A, C)`` up to ``(A, C, x1, noise_factor, mean)``, with names.
+    """One system, an item of the domain ``"lds"``: a named tuple ``(A, C)`` up to ``(A, C, x1, noise_factor, mean)``.
 
-    A (n, n), C (m, n), x1 (n,), noise_factor (n, v), mean (m,); what is absent is None.
+    Shapes are A (n, n), C (m, n), x1 (n,), noise_factor (n, v) and mean (m,); absent fields are None.
 
     Examples
     --------
@@ -94,8 +94,8 @@ class Systems:
     Raises
     ------
     ValueError
-        If shapes do not fit, a value is not finite, C is not orthonormal within 1e-6, a system is unstable, or Omega
-        or P1 is no covariance; the message names the system.
+        If shapes do not fit, a value is not finite, C is not orthonormal within 1e-6, a system is unstable, or Omega or
+        P1 is not a covariance; the message names the system.
 
     Notes
     -----
@@ -159,7 +159,7 @@ class Systems:
 
     @property
     def shape(self) -> tuple[int]:
-        """The number of systems, as the shape that scikit-learn's splitters ask for."""
+        """The number of systems as a shape, for the splitters of scikit-learn."""
         return (len(self),)
 
     @property
@@ -218,7 +218,9 @@ class Systems:
         for i, row in enumerate(rows):
             shapes, first = _shapes(row), _shapes(rows[0])
             if shapes != first:
-                raise ValueError(f"item {i} has parts of shapes {shapes} but item 0 has {first}: pass equal items")
+                raise ValueError(
+                    f"item {i} has parts of shapes {shapes} but item 0 has {first}: pass items of the same shapes"
+                )
         A, C, *rest = (None if column[0] is None else np.stack(column) for column in zip(*rows, strict=True))
         return cls(A, C, *rest)  # pyright: ignore[reportArgumentType]  neither A nor C is None
 
@@ -240,7 +242,7 @@ class Systems:
             values = [getattr(record, one.name) for record in records]
             present = [value for value in values if value is not None]
             if present and len(present) < len(values):
-                raise ValueError(f"some records have {one.name} and some have not: give it to all or to none")
+                raise ValueError(f"some records have {one.name} and others do not: set it for all records or for none")
             if len({value.shape[1:] for value in present}) > 1:
                 raise ValueError(f"records differ in the shape of {one.name}: {[value.shape[1:] for value in present]}")
             joined[one.name] = np.concatenate(present) if present else None
@@ -269,7 +271,7 @@ class Systems:
             raise ValueError(f"C has shape {self.C.shape}: pass (N, m, n) with N, n = {len(self.A)}, {self.n_states}")
         N, m, n = self.C.shape
         if (self.B is None) != (self.D is None):
-            raise ValueError("B and D belong together: pass both, zeros for the one without effect, or none")
+            raise ValueError("only one of B and D is given: pass both (a matrix of zeros has no effect), or none")
         p = self.B.shape[-1] if self.B is not None else 0
         omega = (N, m, m) if self.Omega is not None and self.Omega.ndim == 3 else (N, m)
         for name, shape in (
@@ -284,18 +286,18 @@ class Systems:
         ):
             value = getattr(self, name)
             if value is not None and value.shape != shape:
-                raise ValueError(f"{name} has shape {value.shape}: pass {shape}, as A and C demand")
+                raise ValueError(f"{name} has shape {value.shape}: pass {shape}, which fits A and C")
         if self.moments is not None and (self.moments.ndim != 2 or len(self.moments) != N):
             raise ValueError(f"moments have shape {self.moments.shape}: pass one row for each of the {N} systems")
 
 
 def replaced(systems: Systems, **parts: Array | None) -> Systems:
-    """Return systems with other parts, arrays that are known to be valid."""
+    """Return systems with some parts replaced by arrays that are known to be valid."""
     return Systems.trusted({one.name: getattr(systems, one.name) for one in fields(Systems)} | parts)
 
 
 def chosen(first: NDArray[np.bool_], one: Systems, other: Systems) -> Systems:
-    """Return the systems of `one` where `first`, else those of `other`, which has the same parts."""
+    """Return the systems of `one` where `first` is true and those of `other` elsewhere; both have the same parts."""
     made: dict[str, Array | None] = {}
     for name in (field.name for field in fields(Systems)):
         a, b = getattr(one, name), getattr(other, name)
@@ -349,7 +351,7 @@ def _in_basis(item: Item, P: NDArray) -> Item:
 
 
 def item_rows(items: Any) -> list[Item]:
-    """Return items as a list of tuples; at least one."""
+    """Return items as a list of tuples; raise an error if it is empty."""
     if isinstance(items, str) or not isinstance(items, Iterable):
         raise ValueError(f"systems are given as {type(items).__name__}: pass Systems or a list of items (A, C)")
     rows = list(items)
@@ -409,7 +411,9 @@ def _check_covariances(name: str, value: Array | None) -> None:
     w = np.linalg.eigvalsh(0.5 * (value + value.swapaxes(1, 2)))
     skew = np.abs(value - value.swapaxes(1, 2)).max(axis=(1, 2))
     for i in np.flatnonzero((skew > 1e-8 * w[:, -1]) | (w[:, 0] < -1e-8 * w[:, -1]) | (w[:, -1] < 0)):
-        raise ValueError(f"system {i} has a {name} that is no covariance: pass symmetric, positive semidefinite ones")
+        raise ValueError(
+            f"system {i} has a {name} that is not a covariance: pass symmetric positive semidefinite matrices"
+        )
 
 
 def check_stable(A: Array) -> None:
@@ -420,6 +424,6 @@ def check_stable(A: Array) -> None:
         if radius.max() >= 1:
             worst = int(np.argmax(radius >= 1))
             raise ValueError(
-                f"system {suspects[worst]} is unstable: A has spectral radius {radius[worst]:.4g}, and it must "
-                f"be below 1; stabilize it, as LDSIdentifier(stabilizer='SN') does"
+                f"system {suspects[worst]} is unstable: A has spectral radius {radius[worst]:.4g}, which must be below "
+                "1; stabilize the system, for example with LDSIdentifier(stabilizer='SN')"
             )

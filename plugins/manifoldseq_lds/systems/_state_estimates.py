@@ -11,7 +11,7 @@ Array = NDArray[np.floating[Any]]
 
 @dataclass(frozen=True, eq=False)
 class StateEstimates:
-    """Estimated states of N sequences given their recorded values, as `LDSIdentifier.filter` and `smooth` return them.
+    """Estimated states of N sequences given their recorded values, as returned by `LDSIdentifier.filter` and `smooth`.
 
     Attributes
     ----------

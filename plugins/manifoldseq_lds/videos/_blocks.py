@@ -1,4 +1,4 @@
-"""Videos (`VideoBlocks`: size and stride of blocks) and sequences (windows) cut into short sequences with places."""
+"""Videos (`VideoBlocks`: size and stride of blocks) and sequences (windows) cut into short sequences with positions."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ class Blocks:
     Attributes
     ----------
     sequences : ndarray of shape (B, t, d)
-        Time first; d pixels, or channels.
+        Sequences of t steps with d pixels or channels.
     positions : ndarray of shape (B, 3) or (B, 1)
-        The centre of each block along time, rows and columns, or time alone, as shares of the whole, in (0, 1).
+        The centre of each block along time, rows and columns, or along time only, relative to the whole, in (0, 1).
     """
 
     sequences: Array
@@ -44,13 +44,13 @@ class VideoBlocks(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None):
     size : (int, int, int)
         Frames, rows and columns of a block: (25, 8, 8) for YUPENN, (50, 16, 16) for DynTex in Huang et al.
     stride : int, (int, int, int) or None
-        Steps from one block to the next; None takes `size`, blocks that do not overlap.
+        Steps from one block to the next; by default `size`, so that blocks do not overlap.
 
     Raises
     ------
     ValueError
-        In `transform`: for an invalid parameter, and a video that is not numeric, not finite, or smaller than
-        a block; the message names it.
+        In `transform`, if a parameter is invalid, or if a video is not numeric, not finite, or smaller than a block;
+        the message names the video.
 
     Examples
     --------
@@ -65,7 +65,7 @@ class VideoBlocks(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None):
         self.stride = stride
 
     def fit(self, X: Any, y: object = None) -> Self:
-        """Check the parameters; there is nothing to learn."""
+        """Validate the parameters; nothing is learned."""
         triple("size", self.size)
         if self.stride is not None:
             triple("stride", self.stride)
@@ -81,7 +81,8 @@ class VideoBlocks(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None):
         Returns
         -------
         list of Blocks
-            With sequences of shape (B, t, rows × columns of a block), along time first, then rows, then columns.
+            Blocks with sequences of shape (B, t, rows × columns of a block), ordered along time, then rows, then
+            columns.
         """
         self.fit(X)
         size = triple("size", self.size)
@@ -99,7 +100,7 @@ def check_videos(X: Any, least: Sequence[int]) -> list[NDArray[Any]]:
     if isinstance(X, str | bytes) or not (isinstance(X, Sequence) or (isinstance(X, np.ndarray) and X.ndim == 4)):
         raise ValueError(f"X is of type {type(X).__name__}: pass a list of videos, (T, rows, columns) arrays")
     if not len(X):
-        raise ValueError("X holds no videos: pass at least one (T, rows, columns) array")
+        raise ValueError("X contains no videos: pass at least one (T, rows, columns) array")
     videos = []
     for i in range(len(X)):
         given = check_real(X[i], f"video {i}")
@@ -115,7 +116,7 @@ def check_videos(X: Any, least: Sequence[int]) -> list[NDArray[Any]]:
             have, need = (" x ".join(map(str, shape)) for shape in (video.shape, least))
             raise ValueError(f"video {i} has {have} frames, rows and columns but a block has {need}: lower the size")
         if video.dtype.kind == "f" and not np.isfinite(video).all():
-            raise ValueError(f"video {i} has a value that is not finite: repair or remove it")
+            raise ValueError(f"video {i} contains a value that is not finite: repair or remove the video")
         videos.append(video)
     return videos
 
@@ -128,7 +129,7 @@ def cut_sequence(sequence: Array, window: int, stride: int) -> Blocks:
 
 
 def triple(name: str, value: Any) -> tuple[int, int, int]:
-    """Return three whole numbers of at least 1, from one or three."""
+    """Return three whole numbers of at least 1, from one number or three numbers."""
     parts = tuple(np.ravel(np.asarray(value, dtype=object)))
     parts = parts * 3 if len(parts) == 1 else parts
     if len(parts) != 3 or not all(isinstance(p, Integral) and not isinstance(p, bool) and int(p) >= 1 for p in parts):

@@ -28,17 +28,17 @@ def dynamic_textures(
 ) -> tuple[list[NDArray[np.float32]], NDArray[np.int64]]:
     """Generate videos of six classes of moving textures.
 
-    0 slow waves, 1 fast waves, 2 a rotating pattern, 3 rising noise, 4 flicker of a fixed pattern, 5 drifting blobs;
-    phase, direction and speed are random, and every pixel has noise. Classes take turns: video i has label ``i % 6``.
+    The classes are: 0 slow waves, 1 fast waves, 2 a rotating pattern, 3 rising noise, 4 flicker of a fixed pattern, 5
+    drifting blobs. Phase, direction and speed are random, and every pixel has noise. Video i has the label ``i % 6``.
 
     Parameters
     ----------
     n_videos : int
     size : int
-        Pixels of a side.
+        Number of pixels of a side.
     frames : int
     random_state : int
-        The seed; each gives other phases, directions, speeds and noise.
+        The seed, which determines phases, directions, speeds and noise.
 
     Returns
     -------
@@ -66,9 +66,9 @@ def dynamic_textures(
 
 
 def dataset() -> SequenceData:
-    """Return 60 generated videos of 60 frames as sequences of 32 × 32 pixels, row by row; ten videos of each class.
+    """Return 60 generated videos, ten of each class, as sequences of 60 frames of 32 × 32 pixels, row by row.
 
-    The videos of `dynamic_textures`, in their order.
+    They are the videos of `dynamic_textures` in the same order.
     """
     videos, labels = dynamic_textures()
     return SequenceData([video.reshape(len(video), -1) for video in videos], labels, name="DynamicTextures")

@@ -34,27 +34,28 @@ _UNIFORM = _table()
 class LBPTOP(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None):
     """Describe videos by sequences of histograms of local binary patterns on three orthogonal planes.
 
-    A video is split into sub-videos; each becomes one time step of 177 values: the shares of the 59 uniform patterns of
-    eight neighbours at radius one, in the planes XY, XT and YT. The inner pixels and frames of a sub-video count.
+    A video is split into sub-videos; each becomes one time step of 177 values: the frequencies of the 59 uniform
+    patterns of eight neighbours at radius one, in the planes XY, XT and YT, over the inner pixels and frames of the
+    sub-video.
 
     Parameters
     ----------
     length : int
-        Frames of a sub-video, at least 3.
+        Number of frames of a sub-video, at least 3.
     overlap : int
-        Frames that one shares with the next.
+        Number of frames that consecutive sub-videos share.
 
     Raises
     ------
     ValueError
-        In `transform`: for an invalid parameter, and a video that is not numeric, not finite, or smaller than
-        a sub-video; the message names it.
+        In `transform`, if a parameter is invalid, or if a video is not numeric, not finite, or smaller than a
+        sub-video; the message names the video.
 
     Notes
     -----
     Neighbours between pixels are interpolated linearly. Bins are in the order of the patterns, as numbers whose bit k
-    is the neighbour at the angle k π / 4; the last bin has those with more than two changes around the circle. The
-    features of the experiments of Huang et al. on DynTex++: sub-videos of 8 frames that overlap by 6.
+    is the neighbour at the angle k π / 4; the last bin contains the patterns with more than two changes around the
+    circle. The experiments of Huang et al. on DynTex++ use sub-videos of 8 frames that overlap by 6.
 
     Examples
     --------
@@ -70,7 +71,7 @@ class LBPTOP(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None):
         self.overlap = overlap
 
     def fit(self, X: Any, y: object = None) -> Self:
-        """Check the parameters; there is nothing to learn."""
+        """Validate the parameters; nothing is learned."""
         if not isinstance(self.length, Integral) or isinstance(self.length, bool) or self.length < 3:
             raise ValueError(f"length={quoted(self.length)} is not valid: pass a whole number of at least 3")
         if not isinstance(self.overlap, Integral) or isinstance(self.overlap, bool) or self.overlap < 0:
@@ -89,7 +90,7 @@ class LBPTOP(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None):
         Returns
         -------
         list of ndarray of shape (S, 177)
-            S sub-videos of each; each third sums to one.
+            Features of the S sub-videos of each video; each third of a row sums to one.
         """
         self.fit(X)
         return [self._describe(video) for video in check_videos(X, (self.length, 3, 3))]

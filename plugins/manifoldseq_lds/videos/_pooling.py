@@ -27,7 +27,7 @@ from ._blocks import Blocks, cut_sequence
 Array = NDArray[np.floating[Any]]
 
 _LEAST_WINDOW = 2
-"""Time steps from which a system can be identified."""
+"""Minimum number of time steps for the identification of a system."""
 _RULES: dict[str, Any] = dict.fromkeys(("window", "stride", "max_blocks"), (check_optional, check_whole))
 _LEARNED = (
     "systems_",
@@ -39,28 +39,29 @@ _LEARNED = (
     "scale_",
     "n_features_in_",
 )
-"""What blocks are compared with, and the settings with which they are identified and compared."""
+"""The objects that blocks are compared with, and the settings of their identification and comparison."""
 
 
 class BagOfSystems(ClassNamePrefixFeaturesOutMixin, TransformerMixin, SequenceEstimator):
-    """Describe a video or sequence by the histogram of the codewords that its blocks are nearest to.
+    """Describe a video or sequence by the histogram of the nearest codewords of its blocks.
 
-    Blocks are identified as systems; the codewords are the centres of `LDSKMeans`. Ravichandran et al. (2013), as Huang
-    et al. compare it ("BoS"), with a support vector machine on chi-square distances of the histograms.
+    Blocks are identified as systems; the codewords are the centres of `LDSKMeans`. The method is due to Ravichandran et
+    al. (2013); Huang et al. combine it with a support vector machine on chi-square distances of the histograms ("BoS").
 
     Parameters
     ----------
     n_clusters : int
-        Codewords.
+        Number of codewords.
     window, stride : int or None
-        How sequences are cut into blocks, in time steps; None is half the shortest sequence of `fit`, at least 2, and
-        half the window. Without effect on `Blocks`.
+        Length of the blocks of sequences and distance between their starts, in time steps. The default of `window` is
+        half the length of the shortest sequence of `fit`, at least 2; the default of `stride` is half the window. They
+        are not used for `Blocks`.
     n_states, identifier
-        How blocks are identified, as in `LDSKMeans`.
+        The identification of blocks, as in `LDSKMeans`.
     kernel, moments, bound, mean, n_init, max_iter, tol, n_jobs, verbose
         See `LDSKMeans`.
     max_blocks : int or None
-        Random blocks per video that the codewords are learned from; None takes all.
+        Maximum number of random blocks per video from which codewords are learned; None uses all blocks.
     random_state : int, numpy.random.Generator, numpy.random.RandomState or None
 
     Attributes
@@ -71,7 +72,7 @@ class BagOfSystems(ClassNamePrefixFeaturesOutMixin, TransformerMixin, SequenceEs
     choice_ : SettingsChoice
         How ``n_states="auto"`` was decided, from the blocks; absent if it was given.
     moment_weights_ : ndarray of shape (2 d,)
-        Of the `MomentKernel`; absent if only the dynamics count.
+        Weights of the `MomentKernel`; absent if only dynamics are compared.
     n_features_in_ : int
         Channels of the sequences, or pixels of a block.
     feature_names_in_ : ndarray of str of shape (d,)
@@ -152,7 +153,7 @@ class BagOfSystems(ClassNamePrefixFeaturesOutMixin, TransformerMixin, SequenceEs
         Returns
         -------
         ndarray of shape (N, n_clusters)
-            Shares of the blocks, which sum to one.
+            Fractions of the blocks, which sum to one.
         """
         check_is_fitted(self, "window_")
         bags = _new_bags(self, X)
@@ -175,20 +176,21 @@ class PyramidPooling(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Sequence
     """Describe a video or sequence by the largest sparse codes of its blocks in the cells of a pyramid.
 
     Blocks are identified as systems and coded over a dictionary that `LDSDictionaryLearning` learns. Level l of the
-    pyramid divides a video into l parts along time, rows and columns (a sequence along time); of each cell the largest
-    modulus of every code is kept, zero where it has no block, and the whole is scaled to norm one. Spatio-temporal
-    pyramid matching ("STPM") of Huang et al., after Yang et al. (2009), with a linear support vector machine.
+    pyramid divides a video into l parts along time, rows and columns (a sequence along time). The features of a cell
+    are the largest moduli of each code over its blocks, or zero for a cell without blocks, and the whole vector is
+    scaled to norm one. This is the spatio-temporal pyramid matching ("STPM") of Huang et al., after Yang et al. (2009),
+    which is combined with a linear support vector machine.
 
     Parameters
     ----------
     n_atoms : int
-        Atoms of the dictionary.
+        Number of atoms of the dictionary.
     levels : sequence of int
-        Divisions of each level.
+        Number of divisions of each level.
     window, stride, max_blocks
         As in `BagOfSystems`.
     n_states, identifier
-        How blocks are identified, as in `LDSDictionaryLearning`.
+        The identification of blocks, as in `LDSDictionaryLearning`.
     kernel, bound, alpha, method, step_size, halve_every, inner_iter, batch_size
         See `LDSDictionaryLearning`. The groups of a `batch_size` such as (20, 4) are the videos.
     init, n_init, max_iter, tol, n_jobs, verbose
@@ -198,12 +200,12 @@ class PyramidPooling(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Sequence
     Attributes
     ----------
     systems_ : Systems
-        The atoms; of a registered family also ``atoms_``, see `LDSDictionaryLearning`.
+        The atoms. A registered family also has ``atoms_``, see `LDSDictionaryLearning`.
     objective_ : float
-        The objective (9) of the blocks that were learned from.
+        The objective (9) of the training blocks.
     window_, stride_ : int
     cells_ : int
-        Cells of all levels.
+        Number of cells of all levels.
     choice_ : SettingsChoice
         How ``n_states="auto"`` was decided, from the blocks; absent if it was given.
     n_features_in_ : int
@@ -299,7 +301,8 @@ class PyramidPooling(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Sequence
         Returns
         -------
         ndarray of shape (N, n_atoms * cells)
-            Level by level, cell by cell along time, rows and columns; norm one, or zero where all codes are.
+            Features ordered by levels, then by cells along time, rows and columns. Rows have norm one, or zero if all
+            codes are zero.
         """
         check_is_fitted(self, "window_")
         bags = _new_bags(self, X)
@@ -330,7 +333,7 @@ class PyramidPooling(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Sequence
 
 
 def _hand_over(giver: Any, taker: Any) -> Any:
-    """Give one estimator what another has learned from blocks, and return it."""
+    """Copy the fitted attributes of one estimator to another, and return it."""
     for name in _LEARNED:
         taker.__dict__.pop(name, None)
         if name in vars(giver):
@@ -339,7 +342,7 @@ def _hand_over(giver: Any, taker: Any) -> Any:
 
 
 def _bags(estimator: Any, X: Any) -> tuple[int, int, list[Blocks], LDSIdentifier | None]:
-    """Return what sequences are cut by, the blocks of each, and what filled missing values."""
+    """Return the window and stride, the blocks of each sequence, and the object that filled missing values."""
     check_parameters(estimator, _RULES)
     if (bags := _given(X)) is not None:
         return 0, 0, bags, None
@@ -370,7 +373,7 @@ def _new_bags(estimator: Any, X: Any) -> list[Blocks]:
 
 
 def _given(X: Any) -> list[Blocks] | None:
-    """Return X if it is a list of blocks; None if it holds sequences."""
+    """Return X if it is a list of blocks, and None if it contains sequences."""
     if not isinstance(X, Sequence) or isinstance(X, str) or not any(isinstance(bag, Blocks) for bag in X):
         return None
     sizes = [bag.sequences.shape[2] if isinstance(bag, Blocks) and len(bag) else None for bag in X]
@@ -378,7 +381,10 @@ def _given(X: Any) -> list[Blocks] | None:
         if size is None:
             raise ValueError(f"item {i} has no blocks: cut all videos into blocks, or none")
         if size != sizes[0]:
-            raise ValueError(f"the blocks of item {i} have {size} pixels but those of item 0 {sizes[0]}: cut all alike")
+            raise ValueError(
+                f"the blocks of item {i} have {size} pixels but those of item 0 have {sizes[0]}: cut all videos in the "
+                "same way"
+            )
     return list(X)
 
 

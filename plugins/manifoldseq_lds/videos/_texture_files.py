@@ -18,17 +18,17 @@ _IMAGES = (".png", ".jpg", ".jpeg", ".bmp", ".tif", ".tiff", ".pgm", ".ppm")
 _MOVIES = (".avi", ".mov", ".mp4", ".mpg", ".mpeg")
 _ARRAYS = (".npy", ".npz", ".mat")
 _WHITE = {"bool": 1.0, "uint8": 255.0, "uint16": 65535.0}
-"""What white is as a whole number."""
+"""The value of white by integer dtype."""
 
 
 @dataclass(frozen=True)
 class VideoFiles(Sequence[NDArray[np.float32]]):
-    """Videos of which each is read when it is indexed: float32 grey levels (T, rows, columns), 0 to 1.
+    """Videos that are read on indexing, as float32 grey levels (T, rows, columns) from 0 to 1.
 
     Attributes
     ----------
     paths : tuple of pathlib.Path
-        A file, or a folder of frames, each.
+        The file or the folder of frames of each video.
     labels : ndarray of shape (N,), str
     names : tuple of str
     """
@@ -55,25 +55,25 @@ def read_textures(folder: str | Path, layout: str = "dyntex++") -> VideoFiles:
     ----------
     folder : str or path-like
     layout : {"dyntex++", "yupenn", "dyntex"}
-        ``"dyntex++"`` and ``"yupenn"``: one subfolder per class, which names it, with one file or one folder of frames
-        per video. ``"dyntex"``: all videos in one folder or below it, and a table ``labels.csv`` with lines
-        ``name,class``; videos that it does not name are left out.
+        ``"dyntex++"`` and ``"yupenn"``: one subfolder per class, whose name is the class, with one file or one folder
+        of frames per video. ``"dyntex"``: all videos in one folder or its subfolders, and a table ``labels.csv`` with
+        lines ``name,class``; videos that are not in the table are left out.
 
     Returns
     -------
     VideoFiles
-        In natural order of classes and names.
+        The videos in natural order of classes and names.
 
     Raises
     ------
     FileNotFoundError, ValueError
-        If there is no video or no table, or the table names a video that is not there; the message says which.
+        If there is no video or no table, or if the table names a missing video; the message names it.
 
     Notes
     -----
     A video is a ``.npy`` file (T, rows, columns), a ``.npz`` file with one such array, a ``.mat`` file with an array
-    (rows, columns, T), a folder of images, or a movie, for which imageio with a codec is needed:
-    ``pip install imageio[ffmpeg]``. Numbers of eight and of sixteen bits become 0 to 1 in all of them.
+    (rows, columns, T), a folder of images, or a movie, for which imageio with a codec is needed: ``pip install
+    imageio[ffmpeg]``. Integers of eight and of sixteen bits are scaled to values from 0 to 1.
 
     Examples
     --------
@@ -89,7 +89,7 @@ def read_textures(folder: str | Path, layout: str = "dyntex++") -> VideoFiles:
     if layout not in LAYOUTS:
         raise ValueError(f"layout={quoted(layout)} is not known: choose {', '.join(map(repr, LAYOUTS))}")
     if not root.is_dir():
-        raise FileNotFoundError(f"{root} is not a folder: pass the one that holds the videos")
+        raise FileNotFoundError(f"{root} is not a folder: pass the folder that contains the videos")
     found = _listed(root) if layout == "dyntex" else _in_classes(root)
     if not found:
         raise FileNotFoundError(f"{root} has no videos: expected {_EXPECTED[layout]}")
@@ -115,15 +115,16 @@ def read_video(path: Path) -> NDArray[np.float32]:
     Returns
     -------
     ndarray of shape (T, rows, columns), float32
-        From 0 to 1: whole numbers of eight bits are divided by 255, those of sixteen by 65535, floating-point numbers
-        are taken as they are; colours are averaged as in ITU-R 601.
+        Grey levels from 0 to 1: integers of eight bits are divided by 255, integers of sixteen bits by 65535, and
+        floating-point numbers are not scaled. Colours are averaged as in ITU-R 601.
 
     Raises
     ------
     ValueError
-        If it holds no video, or whole numbers of a kind whose white is unknown; the message names the file.
+        If the file contains no video, or integers of a dtype without a known value of white; the message names the
+        file.
     ImportError
-        If it is a movie and imageio is not installed.
+        If the file is a movie and imageio is not installed.
     """
     if path.is_dir():
         frames, size = [], 0
@@ -134,7 +135,7 @@ def read_video(path: Path) -> NDArray[np.float32]:
         if not frames:
             raise ValueError(f"{path} has no images: put the frames of one video there")
         if len({frame.shape for frame in frames}) > 1:
-            raise ValueError(f"{path} has frames of different sizes: keep those of one video")
+            raise ValueError(f"{path} has frames of different sizes: keep the frames of one video only")
         video = np.stack(frames)
     else:
         readers: dict[tuple[str, ...], Callable[[Path], NDArray[Any]]] = {_MOVIES: _movie}
@@ -147,7 +148,7 @@ def read_video(path: Path) -> NDArray[np.float32]:
     if video.ndim == 4:
         video = _grey(video, path)
     if video.ndim != 3:
-        raise ValueError(f"{path} holds an array of shape {video.shape} of {video.dtype}: save (T, rows, columns)")
+        raise ValueError(f"{path} contains an array of shape {video.shape} of {video.dtype}: save (T, rows, columns)")
     return _unit(video, path)
 
 
@@ -159,7 +160,7 @@ def _in_classes(root: Path) -> list[tuple[Path, str]]:
 def _listed(root: Path) -> list[tuple[Path, str]]:
     table = root / "labels.csv"
     if not table.is_file():
-        raise FileNotFoundError(f"{table} is not there: write one line 'name,class' per video")
+        raise FileNotFoundError(f"{table} does not exist: write one line 'name,class' per video")
     videos: dict[str, list[Path]] = {}
     for entry in filter(_is_video, sorted(root.rglob("*"))):
         videos.setdefault(entry.stem, []).append(entry)
@@ -174,7 +175,7 @@ def _listed(root: Path) -> list[tuple[Path, str]]:
             one, other = videos[name][:2]
             raise ValueError(f"{table}, line {number}: {quoted(name)} is both {one} and {other}: rename or remove one")
         if videos[name][0] in found:
-            raise ValueError(f"{table}, line {number}: {quoted(name)} has a line already: keep one")
+            raise ValueError(f"{table}, line {number}: {quoted(name)} has two lines: keep one of them")
         found[videos[name][0]] = row[1]
     return sorted(found.items(), key=lambda pair: (_natural(pair[1]), _natural(pair[0].stem)))
 
@@ -212,7 +213,7 @@ def _matlab(path: Path) -> NDArray[Any]:
 
 
 _COPIES = 16
-"""Bytes per pixel of a video besides the file: grey levels as float64 or twice as float32, and the result."""
+"""Bytes per pixel of a video in addition to the file: grey levels as float64 or twice as float32, and the result."""
 
 
 def _counted(path: Path, video: NDArray[Any]) -> NDArray[Any]:
@@ -221,7 +222,7 @@ def _counted(path: Path, video: NDArray[Any]) -> NDArray[Any]:
 
 
 def _image(path: Path, taken: int) -> NDArray[Any]:
-    """Return the pixels of a frame; its size is added to the memory `taken` by others and checked before it is read."""
+    """Return the pixels of a frame; its size plus the memory `taken` by other frames is checked before reading."""
     from PIL import Image  # matplotlib's reader cuts sixteen bits of .pgm down to eight
 
     try:
@@ -271,5 +272,8 @@ def _unit(values: NDArray[Any], path: Path) -> NDArray[np.float32]:
         return values.astype(np.float32)
     white = _WHITE.get(values.dtype.name)
     if white is None:
-        raise ValueError(f"{path} holds {values.dtype}, whose white is unknown: save uint8, uint16, or floats up to 1")
+        raise ValueError(
+            f"{path} contains {values.dtype}, for which the value of white is unknown: save uint8, uint16, or floats "
+            "up to 1"
+        )
     return (values / white).astype(np.float32)

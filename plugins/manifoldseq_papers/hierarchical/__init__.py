@@ -1,1 +1,1 @@
-"""Le et al., Hierarchical encoding of sequential data: storage, recall and time, our own."""
+"""Le et al., Hierarchical encoding of sequential data: our own comparison of storage, recall and time."""

@@ -12,8 +12,8 @@ Frames = NDArray[np.float32]
 def long_path(n_frames: int, dim: int = 128, correlation: int = 100, seed: int = 0) -> Frames:
     """Return a stationary random walk of unit variance, shape (n_frames, dim): a longer path as `n_frames` grows.
 
-    An Ornstein-Uhlenbeck process whose correlation falls to 1/e in `correlation` frames; every direction is alike,
-    so that no subspace is better than another.
+    An Ornstein-Uhlenbeck process whose correlation falls to 1/e in `correlation` frames; all directions have the same
+    distribution, so that no subspace is better than another.
     """
     rng = np.random.default_rng(seed)
     decay = np.exp(-1 / correlation)

@@ -10,7 +10,7 @@ from sklearn.decomposition import PCA
 
 Frames = NDArray[np.float32]
 Search = Callable[[Frames], NDArray[np.intp]]
-"""Queries, shape (Q, d), to the numbers of the rows found, shape (Q,)."""
+"""A function from queries, shape (Q, d), to the numbers of the nearest rows, shape (Q,)."""
 
 _TRAINED_ON = 65_536
 
@@ -26,7 +26,7 @@ def load_faiss() -> Any:
 
 @dataclass(frozen=True)
 class Peer:
-    """Bytes of all that an index keeps, and its search."""
+    """The total size of an index in bytes, and its search."""
 
     nbytes: int
     search: Search
@@ -103,7 +103,7 @@ def principal(X: Frames, seed: int = 0, *, n_components: int = 16) -> Peer:
 
 
 def on_key_frames(make: Callable[..., Peer], every: int) -> Callable[..., Peer]:
-    """Return the same index of every so many frames only; it finds numbers of frames."""
+    """Return an index of key frames only, one in every `every` frames; its search returns numbers of frames."""
 
     def made(X: Frames, seed: int = 0, **settings: Any) -> Peer:
         peer = make(np.ascontiguousarray(X[every // 2 :: every]), seed, **settings)

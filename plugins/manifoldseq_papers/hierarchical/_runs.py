@@ -1,4 +1,4 @@
-"""Two runs on the same way: the Nordland railway in two seasons, and a corridor."""
+"""Pairs of recorded runs along the same route: the Nordland railway in two seasons, and a corridor."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -12,7 +12,7 @@ from manifoldseq.storage import open_file, require_memory
 
 Frames = NDArray[np.float32]
 Runs = tuple[tuple[str, Frames], tuple[str, Frames]]
-"""Two names, each with frames of shape (N, d) of zero mean and unit norm, aligned frame by frame."""
+"""Two names, each with frames of shape (N, d). Frames have zero mean and unit norm and are aligned between the runs."""
 
 _HEIGHT, _WIDTH = 24, 32
 
@@ -54,5 +54,5 @@ def unit(X: Frames) -> Frames:
 
 def _existing(path: Path) -> Path:
     if not path.exists():
-        raise ValueError(f"there is no {path}: pass the folder that holds nordland and corridor")
+        raise ValueError(f"{path} does not exist: pass the folder that contains nordland and corridor")
     return path

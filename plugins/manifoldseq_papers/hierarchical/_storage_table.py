@@ -1,6 +1,6 @@
 """Bytes, recall and time of the sequence encoder compared with faiss indexes.
 
-The paper's own tables were not available: there is no column of its figures.
+The tables of the paper were not available, so that no column compares with its figures.
 """
 
 import time
@@ -24,13 +24,13 @@ Frames = NDArray[np.float32]
 
 TOLERANCE = 10
 KEY = 2 * TOLERANCE + 1
-"""Every so many frames is a key frame: no frame is farther than the tolerance from one."""
+"""Distance between key frames: every frame lies within the tolerance of a key frame."""
 
 ENCODERS = ((100, 1), (60, 1), (40, 1), (60, 2), (40, 2), (20, 2), (10, 4))
 """Segment lengths and bits of the curve, in the order of their bytes."""
 _PROBES = (1, 4, 16, 64)
 _EXHAUSTIVE = 200_000_000
-"""Searches of more pairs of queries and frames than this look for fewer frames; times are per thousand."""
+"""Maximum number of pairs of queries and frames: larger searches use fewer queries. Times are per 1000 queries."""
 
 
 def hierarchical_storage(
@@ -41,18 +41,18 @@ def hierarchical_storage(
     n_queries: int = 1000,
     figure: str | None = None,
 ) -> list[Row]:
-    """Return bytes per frame, recall@1 and query times of the encoder and of what else keeps frames.
+    """Return bytes per frame, recall@1 and query times of the sequence encoder and of other indexes.
 
     Parameters
     ----------
     data : path, optional
-        A folder with ``nordland`` and ``corridor``: real runs in place of generated paths.
+        A folder with ``nordland`` and ``corridor``. By default paths are generated.
     sizes : sequence of int
         Numbers of frames of the generated paths.
     n_seeds : int
-        Paths of each size; the figures are means, with their standard errors.
+        Number of paths of each size. Results are means with standard errors over the paths.
     n_queries : int
-        Noisy frames of each path that are looked for.
+        Number of noisy frames of each path that are used as queries.
     figure : str, optional
         File for a figure of the curves.
 
@@ -64,9 +64,9 @@ def hierarchical_storage(
     Raises
     ------
     ValueError
-        If the folder lacks the files; the message names one.
+        If files are missing in the folder; the message names one of them.
     ImportError
-        If faiss, the peer, is not installed.
+        If faiss is not installed.
     """
     if data is not None:
         return _real(data)
@@ -102,7 +102,7 @@ def _sizes(sizes: Any) -> list[int]:
 
 
 def _contestants(X: Frames, seed: int, key: int, scale: int) -> Iterator[tuple[str, int, Callable[[Frames], NDArray]]]:
-    """Yield names, bytes and searches, one at a time, so that only one is in memory."""
+    """Yield names, bytes and searches one at a time, so that only one index is in memory."""
     for length, bits in ENCODERS:
         encoder = HierarchicalSequenceEncoder(length * scale, bits=bits).fit(X)
         yield f"encoder {length}/{bits}", encoder.storage_report().total, encoder.predict
@@ -156,7 +156,7 @@ def _rows(setting: str, model: str, values: NDArray[np.float64]) -> Iterator[Row
 
 
 def _real(data: FilePath) -> list[Row]:
-    """Return recall and bytes on runs along one way in two seasons, or twice."""
+    """Return recall and bytes on two runs along the same route."""
     rows: list[Row] = []
     for name, load in RUNS.items():
         run = load(data)

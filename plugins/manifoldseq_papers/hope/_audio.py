@@ -15,11 +15,11 @@ Samples = NDArray[np.int16]
 _MAGIC = b"NIST_1A\n"
 _HEADER = 1024
 _LONGEST = 2**20
-"""The most bytes of a header."""
+"""Maximum number of bytes of a header."""
 _DIGITS = 15
-"""The most of a number in it."""
+"""Maximum value of a number in a header."""
 _FORMATS = {"01": "<i2", "10": ">i2"}
-"""What `sample_byte_format` says: the least, or the most significant byte first."""
+"""Values of `sample_byte_format`: least significant byte first, most significant byte first."""
 
 
 def read_sphere(path: str | os.PathLike[str]) -> tuple[Samples, int]:
@@ -38,8 +38,8 @@ def read_sphere(path: str | os.PathLike[str]) -> tuple[Samples, int]:
     Raises
     ------
     manifoldseq.storage.ReadError
-        If the file is no SPHERE file, truncated or damaged, or its samples are compressed or not of 16 bits; the
-        sentence names the file and says what to do.
+        If the file is not a SPHERE file, is truncated or damaged, or contains compressed samples or samples that do not
+        have 16 bits. The message names the file and a remedy.
 
     Examples
     --------
@@ -62,12 +62,13 @@ def read_sphere(path: str | os.PathLike[str]) -> tuple[Samples, int]:
             if "shorten" in coding or "wavpack" in coding or "shortpack" in coding
             else "convert it to pcm"
         )
-        raise ms.storage.ReadError(f"{path} has samples of the coding {coding!r}, only pcm is read: {how}")
+        raise ms.storage.ReadError(f"{path} has samples of the coding {coding!r}, but only pcm can be read: {how}")
     rate, channels = _number(path, fields, "sample_rate"), _number(path, fields, "channel_count", 1)
     width, order = _number(path, fields, "sample_n_bytes"), str(fields.get("sample_byte_format", ""))
     if width != 2 or order not in _FORMATS:
         raise ms.storage.ReadError(
-            f"{path} has samples of {width} bytes in the order {order!r}: convert them to 16 bits, '01' or '10'"
+            f"{path} has samples of {width} bytes in the byte order {order!r}: convert them to 16 bits, order '01' or "
+            "'10'"
         )
     ms.storage.require_memory(path, 3 * len(raw), taken=len(raw))
     data = raw[_length(path, raw) :]
@@ -100,7 +101,7 @@ def write_sphere(path: str | os.PathLike[str], samples: ArrayLike, rate: int) ->
     Raises
     ------
     ValueError
-        If the samples are not of 16 bits.
+        If the samples do not have the dtype int16.
     """
     samples = np.asarray(samples)
     if samples.dtype != np.int16 or samples.ndim not in (1, 2):
@@ -130,7 +131,7 @@ def example(folder: Path) -> Path:
 
 
 def read_audio(path: str | os.PathLike[str]) -> tuple[Samples, int]:
-    """Read a SPHERE or RIFF file of 16-bit samples, whichever it is; returns and errors as in `read_sphere`."""
+    """Read a SPHERE or RIFF file of 16-bit samples; the results and errors are those of `read_sphere`."""
     path = Path(path)
     with ms.storage.open_file(path) as file:
         start = file.read(len(_MAGIC))
@@ -143,7 +144,7 @@ def read_recording(path: str | os.PathLike[str]) -> ms.storage.SequenceData:
     """Return a recording as one sequence, a row per sample and a channel per microphone; the reader `speech`."""
     samples, rate = read_audio(path)
     if not len(samples):
-        raise ms.storage.ReadError(f"{path} holds no samples: record something")
+        raise ms.storage.ReadError(f"{path} contains no samples: record the file again")
     ms.storage.require_memory(path, samples.nbytes + 8 * samples.size, taken=samples.nbytes)
     return ms.storage.SequenceData([samples], name=Path(path).stem, sampling_rate=float(rate))
 
@@ -169,15 +170,17 @@ def _length(path: Path, raw: bytes) -> int:
     """Return the number of bytes of the header."""
     text = raw[len(_MAGIC) : 2 * len(_MAGIC)].strip()
     if raw[: len(_MAGIC)] != _MAGIC or not text.isdigit():
-        raise ms.storage.ReadError(f"{path} begins neither as a NIST SPHERE file nor as a RIFF file: is it another?")
+        raise ms.storage.ReadError(f"{path} is neither a NIST SPHERE file nor a RIFF file: convert it")
     length = int(text)
     if not 2 * len(_MAGIC) < length <= _LONGEST or length > len(raw):
-        raise ms.storage.ReadError(f"{path} is truncated or damaged: {len(raw)} bytes, a header of {length}")
+        raise ms.storage.ReadError(
+            f"{path} is truncated or damaged: it has {len(raw)} bytes, less than its header ({length})"
+        )
     return length
 
 
 def _fields(path: Path, raw: bytes) -> dict[str, str]:
-    """Return what the header says, by name."""
+    """Return the fields of the header by name."""
     lines = raw[2 * len(_MAGIC) : _length(path, raw)].decode("latin-1").split("\n")
     fields = {}
     for line in lines:
@@ -188,9 +191,9 @@ def _fields(path: Path, raw: bytes) -> dict[str, str]:
             fields[parts[0]] = parts[2].strip()
         elif parts and not line.startswith(";"):
             raise ms.storage.ReadError(
-                f"{path}: its header has the line {line[:40]!r}, which is no 'name -type value': is it damaged?"
+                f"{path}: its header has the line {line[:40]!r}, not 'name -type value': the file may be damaged"
             )
-    raise ms.storage.ReadError(f"{path}: its header has no end (end_head): it is damaged, copy it again")
+    raise ms.storage.ReadError(f"{path}: its header has no line end_head: the file is damaged, copy it again")
 
 
 def _number(path: Path, fields: dict[str, str], name: str, default: int | None = None, least: int = 1) -> int:
@@ -199,6 +202,6 @@ def _number(path: Path, fields: dict[str, str], name: str, default: int | None =
         return default
     if text is None or not text.isdecimal() or len(text) > _DIGITS or int(text) < least:
         raise ms.storage.ReadError(
-            f"{path}: its header says {name}={text!r}, where a whole number is expected: is it damaged?"
+            f"{path}: its header says {name}={text!r}, but a whole number is expected: the file may be damaged"
         )
     return int(text)

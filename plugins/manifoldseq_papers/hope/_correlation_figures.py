@@ -11,15 +11,15 @@ from ._digits import Array
 
 
 def draw_correlations(curves: Mapping[str, Array], images: Mapping[str, Array], file: Path | str) -> None:
-    """Write a figure: sums of the correlations of rows by epoch (Figure 4), and the correlations as images (Figure 5).
+    """Write a figure of the sums of the correlations of rows by epoch (Figure 4) and of the correlations (Figure 5).
 
     Parameters
     ----------
     curves : mapping of str to ndarray of shape (epochs + 1,)
-        By model.
+        Sums of correlations, by model.
     images : mapping of str to ndarray of shape (M, M)
     file : path-like
-        Its suffix says which format.
+        The suffix selects the format.
     """
     from matplotlib.figure import Figure
 

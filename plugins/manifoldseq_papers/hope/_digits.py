@@ -21,7 +21,7 @@ class Digits:
     Attributes
     ----------
     train, test : ndarray of uint8 of shape (n, 784)
-        Images, row by row; 60000 and 10000.
+        The 60000 training images and the 10000 test images, row by row.
     train_labels, test_labels : ndarray of int64 of shape (n,)
     """
 
@@ -32,7 +32,7 @@ class Digits:
 
 
 def read_mnist(folder: Path | str | None = None) -> Digits:
-    """Return the digits from the folder with the four files, or from where the data sets find them."""
+    """Return the digits from the folder with the four files; by default, from the place that the data sets use."""
     parts: list[Any] = []
     for name in ("mnist", "mnist-test"):
         found = ms.hooks.get_dataset(name).loader(folder)

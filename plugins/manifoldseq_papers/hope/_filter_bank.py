@@ -12,10 +12,10 @@ from manifoldseq.reproduction import check_whole
 Float = NDArray[np.float64]
 
 WINDOW, SHIFT = 0.025, 0.010
-"""Length and distance of frames, in seconds (6.2)."""
+"""Length of a frame and distance between neighbouring frames, in seconds (6.2)."""
 _EMPHASIS = 0.97
 _LEAST_ENERGY = 1.0
-"""Of energies, in squared units of 16-bit samples."""
+"""Lower bound of energies, in squared units of 16-bit samples."""
 _BLOCK = 4096
 
 
@@ -24,12 +24,12 @@ def filter_bank(signal: ArrayLike, rate: int = 16000, n_filters: int = 40) -> Fl
 
     Frames are 25 ms long, 10 ms apart, within the signal. Each is emphasized (``x[t] - 0.97 x[t-1]``) and multiplied by
     a Hamming window; its power spectrum is summed by triangles that are linear in ``2595 log10(1 + f / 700)``, spaced
-    evenly from 0 to half the rate. The last column is the log energy of the frame as it was. Energies are at least 1.
+    evenly from 0 to half the rate. The last column is the log energy of the original frame. Energies are at least 1.
 
     Parameters
     ----------
     signal : array-like of shape (n,)
-        In units of 16-bit samples.
+        Samples, in units of 16-bit samples.
     rate : int
         Samples per second.
     n_filters : int
@@ -41,7 +41,8 @@ def filter_bank(signal: ArrayLike, rate: int = 16000, n_filters: int = 40) -> Fl
     Raises
     ------
     ValueError
-        If the signal is not one channel, has NaN, is shorter than a frame, or the filters are too many for the rate.
+        If the signal has several channels, contains NaN or is shorter than a frame, or if there are too many filters
+        for the rate.
 
     References
     ----------
@@ -61,9 +62,9 @@ def filter_bank(signal: ArrayLike, rate: int = 16000, n_filters: int = 40) -> Fl
     if signal.ndim != 1:
         raise ValueError(f"the signal has shape {signal.shape}: pass one channel, (n,)")
     if len(signal) < length:
-        raise ValueError(f"the signal has {len(signal)} samples, a frame {length}: pass a longer one")
+        raise ValueError(f"the signal has {len(signal)} samples, but a frame has {length}: pass a longer signal")
     if not np.isfinite(signal).all():
-        raise ValueError("the signal has NaN or infinity: remove or fill it")
+        raise ValueError("the signal contains NaN or infinity: remove or fill these samples")
     filters = _filters(int(rate), length, n_filters)
     frames = np.lib.stride_tricks.sliding_window_view(signal, length)[::shift]
     window = np.hamming(length)
@@ -104,7 +105,7 @@ def deltas(features: ArrayLike, width: int = 2) -> Float:
     check_whole("width", width)
     features = np.asarray(features, np.float64)
     if features.ndim != 2 or not features.size:
-        raise ValueError(f"features have shape {features.shape}: pass (T, d), of at least one frame")
+        raise ValueError(f"features have shape {features.shape}: pass an array (T, d) with at least one frame")
     T = len(features)
     padded = np.pad(features, ((width, width), (0, 0)), mode="edge")
     slopes = np.zeros_like(features)
@@ -136,6 +137,8 @@ def _filters(rate: int, length: int, n_filters: int) -> Float:
     weights = np.maximum(0, 1 - np.abs(mel - centres[1:-1, None]) / step)
     empty = np.flatnonzero(~weights.any(axis=1))
     if len(empty):
-        raise ValueError(f"n_filters={n_filters}: filter {empty[0]} has no frequency at {rate} samples/s, lower it")
+        raise ValueError(
+            f"n_filters={n_filters}: filter {empty[0]} contains no frequency at {rate} samples/s, lower it"
+        )
     weights.flags.writeable = False
     return weights

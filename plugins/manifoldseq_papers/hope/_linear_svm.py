@@ -1,4 +1,4 @@
-"""Linear support vector machines with squared hinge loss, one class against all others, to a duality gap."""
+"""Linear support vector machines, one class against all others: squared hinge loss, solved to a duality gap."""
 
 from dataclasses import dataclass
 
@@ -12,7 +12,7 @@ from manifoldseq.execution import one_blas_thread
 from ._digits import Array
 
 _STEPS = 50
-"""Newton steps at most; about ten are enough."""
+"""Maximum number of Newton steps; about ten are enough."""
 _ROWS = 4096
 _SEARCH = 40
 
@@ -24,9 +24,9 @@ class Machines:
     Attributes
     ----------
     weight : ndarray of shape (classes, d + 1)
-        The last column is the bias, a weight like the others of a feature that is one.
+        The last column is the bias: the weight of a constant feature of value one, which is regularized as well.
     gap : float
-        Largest duality gap of a machine, as a share of its objective.
+        Largest duality gap of the machines, relative to the objective.
     """
 
     weight: Array
@@ -42,22 +42,23 @@ class Machines:
 def machines(
     X: Array, labels: NDArray[np.int64], C: float, *, gap: float = 1e-4, start: Machines | None = None
 ) -> Machines:
-    """Minimize ``|w|^2 / 2 + C sum(max(0, 1 - y (x w))^2)`` for each class, y = 1 there and -1 elsewhere.
+    """Minimize ``|w|^2 / 2 + C sum(max(0, 1 - y (x w))^2)`` for each class, y = 1 in the class and -1 elsewhere.
 
-    Newton steps with exact line search: the Hessian is that of the rows within the margin. At w, the dual variables
-    ``2 C max(0, 1 - y f)`` have the duality gap ``|gradient|^2 / 2``, so that it costs nothing.
+    The solver takes Newton steps with an exact line search; only rows within the margin contribute to the Hessian. The
+    dual variables ``2 C max(0, 1 - y f)`` at w have the duality gap ``|gradient|^2 / 2``, which needs no further
+    computation.
 
     Parameters
     ----------
     X : ndarray of shape (N, d)
-        float32 is multiplied in float32.
+        Products of float32 rows are computed in float32.
     labels : ndarray of int of shape (N,)
         0 to classes - 1.
     C : float
     gap : float
-        Share of the objective at which a machine is done.
+        Duality gap, relative to the objective, at which the iteration stops.
     start : Machines, optional
-        Such as those of another C.
+        Starting point, such as the solution for another C.
 
     References
     ----------
@@ -123,7 +124,7 @@ def _hessian(X: Array, rows: NDArray[np.intp] | None, c: float) -> Array:
 
 
 def _least(w: Array, move: Array, margin: Array, along: Array, c: float) -> float:
-    """Return the t that minimizes the objective at w + t move: its derivative is increasing and piecewise linear."""
+    """Return the t that minimizes the objective at w + t move; its derivative increases and is piecewise linear."""
     a, b, t = float(w @ move), float(move @ move), 1.0
     low, high = 0.0, np.inf
     for _ in range(_SEARCH):

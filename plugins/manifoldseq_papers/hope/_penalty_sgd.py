@@ -1,4 +1,4 @@
-"""Algorithm 1 as a solver: stochastic gradient ascent with renormalization, as printed and repaired."""
+"""Algorithm 1 as a solver: stochastic gradient ascent with renormalization, as printed and in a corrected form."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -16,7 +16,7 @@ State = dict[str, Any]
 
 
 def gram_schmidt(U: Array) -> Array:
-    """Return the rows made orthonormal one after the other, twice (Kahan: twice is enough)."""
+    """Return the rows orthonormalized one after the other; two passes are enough (Kahan)."""
     found = np.array(U, dtype=np.float64)
     for i in range(len(found)):
         for _ in range(2):
@@ -37,7 +37,7 @@ def polar(U: Array) -> Array:
 
 
 def unit_rows(U: Array) -> Array:
-    """Return the rows divided by their lengths (36): not orthogonal, what the penalty is there for."""
+    """Return the rows divided by their lengths (36). They need not be orthogonal: the penalty reduces correlations."""
     return U / np.linalg.norm(U, axis=1, keepdims=True)
 
 
@@ -47,36 +47,38 @@ ORTHOGONALITY: dict[str, Callable[[Array], Array]] = {
     "qr": qr,
     "polar": polar,
 }
-"""What may be done to rows after a step."""
+"""How rows are normalized after a step."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class PenaltySGD(ms.solvers.Stochastic):
     """Algorithm 1: gradient steps on mini-batches in the coordinates of all factors, then renormalization.
 
-    Factors on the Stiefel manifold (n, p) hold the rows of U as columns. As printed, the penalty (15) keeps them apart
-    and every column is divided by its length (36); other choices make them orthonormal in every step. Weights on the
-    simplex are divided by their sum (35).
+    Factors on the Stiefel manifold (n, p) hold the rows of U as columns. In the printed algorithm, the penalty (15)
+    reduces their correlations and every column is divided by its length (36). The other choices orthonormalize the
+    columns in every step. Weights on the simplex are divided by their sum (35).
 
     Parameters
     ----------
     step_size : float or Schedule
         The rate epsilon.
     beta : float
-        Of the penalty (14), per batch as printed, per row if repaired. Only for ``orthogonality="penalty"``.
+        Factor of the penalty (14): per batch as printed, per row if `repaired`. Only for ``orthogonality="penalty"``.
     orthogonality : {"polar", "qr", "gram-schmidt", "penalty"}
         How columns on Stiefel factors are kept orthonormal.
     repaired : bool
-        False: as printed. The derivatives are sums over the batch, and a weight moves by epsilon N_k / pi_k before it
-        is renormalized, which has its fixed point at the square roots of the mean responsibilities. True: means over
-        the batch, and weights by the Riemannian gradient of the simplex, which rest at the maximum of the likelihood.
+        False: the printed algorithm. The derivatives are sums over the batch, and a weight moves by epsilon N_k / pi_k
+        before the weights are renormalized; the fixed point of this update is at the square roots of the mean
+        responsibilities. True: the derivatives are means over the batch, and weights follow the Riemannian gradient of
+        the simplex, whose fixed point is the maximum of the likelihood.
     batch_size, clip, average_from, seed
         As in `manifoldseq.solvers.SGD`; the retraction is not used.
 
     Notes
     -----
-    With the penalty, points are off the manifold: `manifoldseq.minimize` returns the nearest point on it, and the
-    history has the violation in ``penalty``, D(U) of the point of each step. Collapsed columns have no nearest point.
+    With the penalty, iterates are not on the manifold: `manifoldseq.minimize` returns the nearest point of the
+    manifold. The column ``penalty`` of the history is the violation D(U) at each iterate. If columns are linearly
+    dependent, there is no unique nearest point.
 
     References
     ----------

@@ -18,9 +18,9 @@ Float = NDArray[np.float64]
 
 RATE = 16000
 _BLOCK = 80
-"""Samples from one shape of the vocal tract to the next: 5 ms."""
+"""Number of samples from one shape of the vocal tract to the next: 5 ms."""
 _SIZE = 512
-"""Of the transforms that sounds are filtered by."""
+"""Length of the Fourier transforms that filter sounds."""
 _UPPER = (3500.0, 4500.0, 6000.0)
 """Formants (Hz) above the three of a phone."""
 _WORDS = 160
@@ -28,7 +28,7 @@ _WORDS = 160
 
 @dataclass(frozen=True)
 class _Sound:
-    """How a phone sounds: formants (Hz) where it begins and ends, its sources, and how long it is."""
+    """Acoustics of a phone: formants (Hz) at its start and end, its sources, and its duration."""
 
     begin: tuple[float, float, float]
     end: tuple[float, float, float]
@@ -121,7 +121,7 @@ _ONSETS = (
     "pcl p l;tcl t r;kcl k l;gcl g r;f l;s epi l;bcl b r;th r"
 ).split(";")
 _INNER = "dx;nx;pcl p;dcl d;s;v;m;n;l;kcl k;r;z;bcl b;w".split(";")
-"""What may stand between two vowels of a word."""
+"""Consonants that may stand between two vowels of a word."""
 _NUCLEI = "iy ih eh ae aa ao uh uw ux ah ax ix ax-h er axr ey ay oy aw ow ih ix iy eh ae ah ax er el em en eng".split()
 _CODAS = ";m;n;ng;l;r;s;z;tcl;tcl t;dcl d;kcl k;pcl p;sh;f;v;th;n dcl;s tcl t;gcl g;;n z;bcl b;dcl jh;tcl ch".split(";")
 
@@ -136,25 +136,25 @@ def generate_phone_corpus(
 ) -> None:
     """Write a corpus in the shape of TIMIT: SPHERE files with ``.phn``, ``.wrd`` and ``.txt`` files of the same names.
 
-    Sentences are made-up words of the 61 phones, so that what follows a phone is far from random. Voices are pulses
-    and noise in resonators that glide from phone to phone; speakers differ in the length of the vocal tract, pitch,
-    pace, accent and microphone, and no phone sounds the same twice. Speakers of the core test set and of the
-    development set have their names on the disc; every speaker also reads one sentence of the type SA.
+    Sentences consist of made-up words of the 61 phones, so that successive phones are strongly dependent. Voices are
+    pulses and noise in resonators that glide from phone to phone; speakers differ in the length of the vocal tract,
+    pitch, pace, accent and microphone, and no phone sounds the same twice. Speakers of the core test set and of the
+    development set have the names of the TIMIT disc. Every speaker also reads one sentence of the type SA.
 
     Parameters
     ----------
     folder : path-like
-        New, or empty.
+        A folder that does not exist yet or is empty.
     train_speakers : int
     sentences, test_sentences : int
-        Of each speaker of the training set, and of the two others.
+        Number of sentences of each speaker of the training set, and of the two other sets.
     seed : int
-        The same corpus for the same number and sizes.
+        Seed of the generator: the same seed and sizes yield the same corpus.
 
     Raises
     ------
     ValueError
-        If the folder holds something, or a number is not positive.
+        If the folder is not empty, or a number is not positive.
 
     Examples
     --------
@@ -228,7 +228,7 @@ def _sentence(words: list[tuple[str, tuple[str, ...]]], rng: np.random.Generator
 
 
 def _names(rng: np.random.Generator, count: int) -> list[str]:
-    """Return names of speakers in the form of TIMIT, none of them of the test folder."""
+    """Return names of speakers in the form of TIMIT that do not occur in the test folder."""
     found: dict[str, None] = {}
     while len(found) < count:
         name = ("f" if rng.random() < 0.3 else "m") + "".join(rng.choice(list("abcdefghjklmprstw"), 3)) + "0"
@@ -239,7 +239,7 @@ def _names(rng: np.random.Generator, count: int) -> list[str]:
 
 @dataclass(frozen=True)
 class _Voice:
-    """What is the same in all that a speaker says."""
+    """Properties of a speaker that are the same in all sentences."""
 
     tract: float
     pitch: float
@@ -327,7 +327,7 @@ def _speak(phones: list[str], blocks: list[int], voice: _Voice, rng: np.random.G
 
 
 def _pulses(total: int, voice: _Voice, rng: np.random.Generator) -> Float:
-    """Return glottal pulses: a falling pitch that wavers, and pulses that are rounded."""
+    """Return rounded glottal pulses whose pitch falls and fluctuates."""
     knots = np.arange(0, total + 1600, 1600)
     pitch = voice.pitch * (1.12 - 0.24 * knots / total) * np.exp(0.05 * rng.standard_normal(len(knots)))
     phase = np.cumsum(np.interp(np.arange(total), knots, pitch)) / RATE
@@ -356,7 +356,7 @@ def _frames(signal: Float) -> NDArray[np.complex128]:
 
 
 def _overlapped(spectra: NDArray[np.complex128], total: int) -> Float:
-    """Return the sum of the frames of spectra at their places, what rings on after a frame included."""
+    """Return the overlap-add signal of spectra of frames, including the part that extends past the end of a frame."""
     frames = np.asarray(irfft(spectra, _SIZE, axis=1))
     parts = -(-_SIZE // _BLOCK)
     frames = np.pad(frames, ((0, 0), (0, parts * _BLOCK - _SIZE))).reshape(len(frames), parts, _BLOCK)

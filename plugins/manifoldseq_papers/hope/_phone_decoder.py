@@ -1,4 +1,4 @@
-"""Hidden Markov models of phones: three states each, alignment to a transcript, and the most likely phones."""
+"""Hidden Markov models of phones with three states each: alignment to a transcript, and decoding of phones."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -10,23 +10,23 @@ Float = NDArray[np.float64]
 Codes = NDArray[np.int64]
 
 STATES = 3
-"""Of a phone, from left to right; state s of phone p has the code 3 p + s."""
+"""Number of states of a phone, from left to right; state s of phone p has the code 3 p + s."""
 
 
 def uniform_states(segments: ArrayLike, phones: ArrayLike) -> Codes:
-    """Return the states (T,) of frames if every segment is cut into three parts of the same length.
+    """Return the states (T,) of frames when every segment is divided into three parts of equal length.
 
     Parameters
     ----------
     segments : array-like of int of shape (T,)
-        Which segment a frame is in, ascending.
+        The number of the segment of each frame, in ascending order.
     phones : array-like of int of shape (n,)
-        Of the segments.
+        The phone of each segment.
 
     Returns
     -------
     ndarray of int64 of shape (T,)
-        The flat start of alignments.
+        The states, as the initial alignment ("flat start").
 
     Examples
     --------
@@ -41,7 +41,7 @@ def uniform_states(segments: ArrayLike, phones: ArrayLike) -> Codes:
 
 
 def forced_alignment(scores: ArrayLike, phones: ArrayLike, log_stay: ArrayLike, log_leave: ArrayLike) -> Codes:
-    """Return the likeliest states (T,) of frames that run through the states of given phones in order.
+    """Return the most likely states (T,) of frames that pass through the states of given phones in order.
 
     Parameters
     ----------
@@ -50,7 +50,7 @@ def forced_alignment(scores: ArrayLike, phones: ArrayLike, log_stay: ArrayLike, 
     phones : array-like of int of shape (n,)
         The transcript.
     log_stay, log_leave : array-like of shape (3 n_phones,)
-        Log-probabilities of a state to follow itself, and to be left.
+        Log-probabilities that a state is followed by itself, and by another state.
 
     Returns
     -------
@@ -65,7 +65,7 @@ def forced_alignment(scores: ArrayLike, phones: ArrayLike, log_stay: ArrayLike, 
     chain = (STATES * np.asarray(phones, np.int64)[:, None] + np.arange(STATES)).ravel()
     T, L = len(scores), len(chain)
     if T < L or not L:
-        raise ValueError(f"{T} frames cannot run through {L} states: align with a shorter transcript")
+        raise ValueError(f"{T} frames cannot pass through {L} states: align with a shorter transcript")
     stay, leave, local = log_stay[chain], log_leave[chain], scores[:, chain]
     best = np.full(L, -np.inf)
     best[0] = local[0, 0]
@@ -86,20 +86,20 @@ def forced_alignment(scores: ArrayLike, phones: ArrayLike, log_stay: ArrayLike, 
 
 @dataclass(frozen=True)
 class PhoneDecoder:
-    """Recognize phones: a bigram model of phones, each a chain of three states that may repeat.
+    """Recognize phones with a bigram model; each phone is a chain of three states that may repeat.
 
     Attributes
     ----------
     log_start, log_end : ndarray of shape (n,)
-        Log-probabilities of a phone to be the first, and to be followed by the end.
+        Log-probabilities that a phone is the first, and that a phone is the last.
     log_next : ndarray of shape (n, n)
-        Of the second phone after the first.
+        Log-probabilities of the second phone (column) given the first (row).
     log_stay, log_leave : ndarray of shape (3 n,)
-        Of a state to follow itself, and to be left.
+        Log-probabilities that a state is followed by itself, and by another state.
     scale : float
         Weight of the bigram model.
     insertion : float
-        Added for every phone: below 0, fewer phones are found.
+        A score that is added for every phone: values below 0 reduce the number of recognized phones.
 
     References
     ----------
@@ -107,7 +107,7 @@ class PhoneDecoder:
 
     Examples
     --------
-    Two phones, of which the second always follows the first:
+    There are two phones, and the second always follows the first:
 
     >>> import numpy as np
     >>> from manifoldseq_papers import PhoneDecoder
@@ -136,19 +136,19 @@ class PhoneDecoder:
         transcripts : iterable of array-like of int
             Phones of each training utterance.
         states : sequence of array-like of int
-            States of the frames of each.
+            States of the frames of each utterance.
         n_phones : int
 
         Raises
         ------
         ValueError
-            If there are no transcripts, or numbers that no phone or state has.
+            If there are no transcripts, or a number is not the code of a phone or state.
 
         Notes
         -----
         Bigrams are smoothed as by Witten and Bell: a phone (or the start) with c successors of k kinds gives k shares
-        of c + k to the unigram probabilities, which are smoothed by one count each. A state that was met f times in v
-        visits is left with probability (v + 1) / (f + 2).
+        of c + k to the unigram probabilities, which are smoothed by one count each. A state with f frames in v visits
+        is left with probability (v + 1) / (f + 2).
         """
         log_start, log_next, log_end = bigram(transcripts, n_phones)
         met = np.zeros(STATES * n_phones)
@@ -161,7 +161,7 @@ class PhoneDecoder:
         return cls(log_start, log_next, log_end, np.log1p(-leave), np.log(leave))
 
     def decode(self, scores: ArrayLike) -> Codes:
-        """Return the likeliest phones by the algorithm of Viterbi.
+        """Return the most likely phones by the Viterbi algorithm.
 
         Parameters
         ----------
@@ -175,14 +175,14 @@ class PhoneDecoder:
         Raises
         ------
         ValueError
-            If there are fewer frames than states of a phone, or a score is NaN.
+            If there are fewer frames than a phone has states, or a score is NaN.
         """
         n = len(self.log_start)
         scores = np.asarray(scores, np.float64)
         if scores.ndim != 2 or scores.shape[1] != STATES * n or len(scores) < STATES:
             raise ValueError(f"scores have shape {scores.shape}: pass at least {STATES} rows of {STATES * n} states")
         if np.isnan(scores).any():
-            raise ValueError("scores have NaN: pass log-likelihoods")
+            raise ValueError("scores contain NaN: pass log-likelihoods")
         T, columns = len(scores), np.arange(n)
         local = scores.reshape(T, n, STATES)
         stay, leave = self.log_stay.reshape(n, STATES), self.log_leave.reshape(n, STATES)
@@ -222,7 +222,7 @@ def _numbers(name: str, values: ArrayLike, n: int) -> Codes:
 
 
 def bigram(transcripts: Iterable[ArrayLike], n: int) -> tuple[Float, Float, Float]:
-    """Return log-probabilities of first phones (n,), of successors (n, n) and of the end (n,), see `PhoneDecoder`."""
+    """Return log-probabilities of first phones (n,), successors (n, n) and last phones (n,), see `PhoneDecoder`."""
     counts = np.zeros((n + 1, n + 1))  # the last row is the start, the last column the end
     for place, one in enumerate(transcripts):
         codes = np.concatenate([[n], _numbers(f"transcripts[{place}]", one, n), [n]])

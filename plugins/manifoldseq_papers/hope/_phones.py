@@ -37,7 +37,7 @@ FOLDED: dict[str, str | None] = {
     **{phone: kept for kept, phones in _JOINED.items() for phone in phones.split()},
     "q": None,
 }
-"""The class of each label (Lee and Hon, 1989); the glottal stop has none."""
+"""The class of each label (Lee and Hon, 1989); the glottal stop has no class."""
 
 CLASSES = tuple(sorted({kept for kept in FOLDED.values() if kept is not None}))
 _DIGITS = 15
@@ -52,9 +52,9 @@ class Segments:
     Attributes
     ----------
     starts, ends : ndarray of int64 of shape (n,)
-        In samples, the end not included.
+        First sample of each segment, and the sample after the last.
     phones : ndarray of int64 of shape (n,)
-        Codes, see `PHONES`.
+        Codes of the phones, see `PHONES`.
     """
 
     starts: Codes
@@ -62,17 +62,18 @@ class Segments:
     phones: Codes
 
     def places(self, samples: ArrayLike) -> Codes:
-        """Return which segment each sample is in; before the first the first, after the last the last."""
+        """Return the number of the segment of each sample; samples outside all segments get the nearest segment."""
         return np.minimum(np.searchsorted(self.ends, samples, side="right"), len(self.ends) - 1)
 
 
 def read_phn(path: str | os.PathLike[str]) -> Segments:
-    """Read a ``.phn`` file: a line ``start end phone`` per segment, in samples.
+    """Read a ``.phn`` file, which has a line ``start end phone`` per segment, in samples.
 
     Raises
     ------
     manifoldseq.storage.ReadError
-        If a line is something else, a phone is none of the 61, segments are empty or out of order, or there are none.
+        If a line has another form, a phone is not one of the 61, a segment is empty or out of order, or there are no
+        segments.
     """
     path = Path(path)
     rows = []
@@ -81,13 +82,15 @@ def read_phn(path: str | os.PathLike[str]) -> Segments:
         if not parts:
             continue
         if len(parts) != 3 or not all(part.isdecimal() and len(part) <= _DIGITS for part in parts[:2]):
-            raise ms.storage.ReadError(f"{path}, line {number}: {line[:40]!r} is no 'start end phone': is it damaged?")
+            raise ms.storage.ReadError(
+                f"{path}, line {number}: {line[:40]!r} is not 'start end phone': correct the line"
+            )
         start, end, phone = int(parts[0]), int(parts[1]), parts[2].lower()
         if phone not in _CODES:
             raise ms.storage.ReadError(f"{path}, line {number}: {phone!r} is not a phone of TIMIT: correct it")
         if start >= end or (rows and end <= rows[-1][1]):
             raise ms.storage.ReadError(
-                f"{path}, line {number}: the segment {start} to {end} is empty or ends before the one above: correct it"
+                f"{path}, line {number}: the segment {start} to {end} is empty or out of order: correct it"
             )
         rows.append((start, end, _CODES[phone]))
     if not rows:
@@ -96,13 +99,13 @@ def read_phn(path: str | os.PathLike[str]) -> Segments:
 
 
 def fold(phones: ArrayLike) -> Codes:
-    """Return the classes (codes of `CLASSES`) of phones (codes of `PHONES`), the glottal stop left out."""
+    """Return the classes (codes of `CLASSES`) of phones (codes of `PHONES`) without the glottal stop."""
     classes = _CLASS[np.asarray(phones, np.int64)]
     return classes[classes >= 0]
 
 
 def edit_distance(found: ArrayLike, said: ArrayLike) -> int:
-    """Return the least number of insertions, deletions and substitutions that make one sequence the other.
+    """Return the smallest number of insertions, deletions and substitutions that turn one sequence into the other.
 
     Parameters
     ----------
@@ -132,5 +135,5 @@ def phone_error(found: Iterable[ArrayLike], said: Iterable[ArrayLike]) -> float:
     pairs: Sequence[tuple[Codes, Codes]] = [(fold(a), fold(b)) for a, b in zip(found, said, strict=True)]
     total = sum(len(b) for _, b in pairs)
     if not total:
-        raise ValueError("no phones were said: pass transcripts that are not empty")
+        raise ValueError("the transcripts contain no phones: pass transcripts that are not empty")
     return 100 * sum(edit_distance(a, b) for a, b in pairs) / total

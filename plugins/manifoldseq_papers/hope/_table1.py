@@ -1,4 +1,4 @@
-"""Table 1 of the paper on MNIST: features of images without labels, and a linear support vector machine."""
+"""Table 1 of the paper on MNIST: a linear support vector machine on features that are learnt without labels."""
 
 import json
 import time
@@ -28,31 +28,31 @@ TABLE1 = {
     "hope": {400: 0.76, 800: 0.71, 1200: 0.64, 1600: 0.67},
 }
 M, PATCH, PATCHES, NOISE = 20, 6, 400_000, 0.1
-"""Of 6.1.1; sigma^2 is that of patches of standard deviation one, not of unit length."""
+"""Settings of section 6.1.1; sigma^2 refers to patches of standard deviation one, not of unit length."""
 PASSES = 10
-"""Over the patches, of models that are learnt from mini-batches."""
+"""Epochs over the patches, for models that are learnt from mini-batches."""
 
 
 @dataclass(frozen=True)
 class Choice:
-    """What the paper leaves open, chosen on validation images.
+    """Settings that the paper does not state, chosen on validation images.
 
     Attributes
     ----------
     quantile : float
-        Of the responses to training patches: epsilon.
+        The threshold epsilon is this quantile of the responses to training patches.
     C : float
         Weight of the squared hinge loss of an image; features are standardized.
     power : float
-        Of the sums over quadrants.
+        Exponent of the sums over quadrants.
     kappa : float or None
-        Of all components, fixed; None: each has its own.
+        Fixed concentration of all components; None: each component has its own.
     kmeans : {"triangle", "distance"} or None
-        The feature of k-means.
+        The response of k-means, see `ConvolutionalFeatures`.
     pooling : int
-        Cells down and right; the paper's quadrants are 2.
+        Number of cells vertically and horizontally; 2 gives the quadrants of the paper.
     keep_weights : bool or None
-        Whether responses have ln pi_k, as (37) has it; None: where each component has a concentration of its own.
+        Whether responses contain ln pi_k as in (37); None: only if each component has its own concentration.
     """
 
     quantile: float
@@ -65,11 +65,11 @@ class Choice:
 
 
 CS = (0.005, 0.02, 0.06)
-"""Tried with every other choice."""
+"""Values of C that are tried with every other choice."""
 
 
 def _grid(model: str, kappa: str = "fixed", pooling: int = 2) -> list[Choice]:
-    """Return three choices for a model, each to be tried with all of `CS`."""
+    """Return three choices for a model; each is tried with all values of `CS`."""
     C = CS[0]
     if model == "kmeans":
         return [
@@ -89,16 +89,16 @@ CHOSEN = {
     "pca-movmf": Choice(0.92, 0.02, kappa=40.0),
     "hope": Choice(0.85, 0.02, kappa=40.0),
 }
-"""What it chose for K = 400 and quadrants; see docs/benchmarks/features.md."""
+"""The choices of the search for K = 400 and quadrants; see docs/benchmarks/features.md."""
 
 FINER = 0.75
-"""The quantile for finer cells, of every model: chosen with PCA-movMF of 100 units, for 3 x 3 and 4 x 4 cells."""
+"""The quantile for finer cells, for every model; chosen with PCA-movMF of 100 units for 3 x 3 and 4 x 4 cells."""
 
 FREE = {"movmf": Choice(0.85, 0.005), "pca-movmf": Choice(0.75, 0.02), "hope": Choice(0.85, 0.02)}
-"""The same for mixtures whose units learn concentrations of their own."""
+"""The choices for mixtures whose units learn their own concentrations."""
 
 START = Choice(0.85, 0.02, kappa=30.0, keep_weights=True)
-"""HOPE with the concentrations that every learner begins with, and which Algorithm 1 hardly moves (see there too)."""
+"""The choice for HOPE with its initial concentrations, which Algorithm 1 hardly changes (see the same page)."""
 
 _SEARCH_ROWS, _VALIDATION = 20_000, 10_000
 _GAP = 1e-4
@@ -118,8 +118,8 @@ def table1(
 ) -> Rows:
     """Return test errors (%) of linear support vector machines on features that were learnt without labels.
 
-    Patches of 6 x 6 pixels, 400 000 of them to learn from, M = 20, sums over quadrants. What the paper leaves open
-    is a `Choice`.
+    Models are learnt from 400 000 patches of 6 x 6 pixels with M = 20, and responses are summed over quadrants. A
+    `Choice` contains the settings that the paper does not state.
 
     Parameters
     ----------
@@ -127,21 +127,23 @@ def table1(
         Folder with the four files of MNIST.
     K : int or sequence of int
     seeds : int
-        Of patches and model; the figures are means over them, with standard errors.
+        Number of seeds of patches and model. Results are means with standard errors over the seeds.
     models : sequence of {"kmeans", "spkmeans", "movmf", "pca-movmf", "hope"}
     search : bool
-        Choose anew for each model and K, with seed 0, on 10 000 images held out of the training set, learning from
-        20 000 others: three choices times three C for every model. By default those in `CHOSEN`, `FREE` or `START`,
-        of finer cells with the quantile `FINER`.
+        Repeat the choice of settings for each model and K, with seed 0, on 10 000 held-out training images, after
+        learning from 20 000 others. Three choices times three values of C are compared for every model. By default the
+        settings are those of `CHOSEN`, `FREE` or `START`, and the quantile `FINER` for finer cells.
     kappa : {"fixed", "free", "start"}
-        Concentrations of the mixtures: one of all units, or learnt for each, with ln pi_k in the responses (37); or
-        learnt by EM for each unit of the others, while those of HOPE stay at 30, near which Algorithm 1 leaves them.
+        Concentrations of the mixtures. ``"fixed"``: one value for all units. ``"free"``: learnt for each unit, with ln
+        pi_k in the responses (37). ``"start"``: learnt by EM for each unit of the other mixtures, while those of HOPE
+        stay at 30, because Algorithm 1 hardly changes them.
     pooling : int
-        Cells down and right over which responses are summed; the paper's quadrants are 2.
+        Number of cells, vertically and horizontally, over which responses are summed; 2 gives the quadrants of the
+        paper.
     folder : path-like
-        Where models and results are kept as they are made.
+        Folder where models and results are saved during the run.
     resume : bool
-        Continue from what the folder holds.
+        Continue from the results in the folder.
 
     Returns
     -------
@@ -173,7 +175,7 @@ def table1(
 
 @dataclass(frozen=True)
 class _Bench:
-    """A model of one size, where its results are kept, and what was fitted already."""
+    """A model of one size, the place of its results, and the fits that are already finished."""
 
     model: str
     K: int
@@ -182,7 +184,7 @@ class _Bench:
     fitted: dict[str, Any] = field(default_factory=dict)
 
     def searched(self, digits: Digits, grid: Sequence[Choice]) -> tuple[Choice, Rows]:
-        """Return the choice of least error on validation images, the first of several, and all errors."""
+        """Return the first choice with the smallest error on validation images, and all errors."""
         order = np.random.default_rng(0).permutation(len(digits.train))
         held, train = order[:_VALIDATION], order[_VALIDATION:][:_SEARCH_ROWS]
         part = Digits(digits.train[train], digits.train_labels[train], digits.train[held], digits.train_labels[held])
@@ -199,7 +201,7 @@ class _Bench:
     def measured(
         self, choice: Choice, digits: Digits, seed: int, Cs: Sequence[float] = (), kind: str = ""
     ) -> list[dict[str, float]]:
-        """Return the error on test images, the duality gap and the CPU seconds, for each C, or those that are kept."""
+        """Return the error on test images, the duality gap and the CPU seconds for each C; saved results are reused."""
         Cs = Cs or (choice.C,)
         name = f"{kind}{self.model} K={self.K} {_words(choice)} seed {seed}"
         file = self.folder / f"{name}.json"
@@ -235,7 +237,7 @@ class _Bench:
         return found
 
     def features(self, choice: Choice, seed: int) -> ConvolutionalFeatures:
-        """Return the features, not fitted."""
+        """Return the features before they are fitted."""
         online: dict[str, Any] = {"solver": "online-em", "max_iter": PASSES, "tol": 0.0, "kappa": choice.kappa}
         if self.model == "kmeans":
             model: Any = KMeans(self.K, n_init=1, max_iter=50)  # pyright: ignore[reportArgumentType]  read from its default
@@ -261,7 +263,7 @@ class _Bench:
 
 
 def _chosen(model: str, kappa: str, pooling: int) -> Choice:
-    """Return what was chosen on validation images."""
+    """Return the choice of the validation images."""
     chosen = CHOSEN[model]
     if kappa != "fixed":
         chosen = START if kappa == "start" and model == "hope" else FREE.get(model, chosen)
@@ -269,7 +271,7 @@ def _chosen(model: str, kappa: str, pooling: int) -> Choice:
 
 
 def standardize(X: Array, T: Array) -> None:
-    """Bring features to mean zero and variance one over the rows of X, in place; constant ones become zero."""
+    """Standardize the columns of X to mean zero and variance one, in place; constant columns become zero."""
     mean, deviation = X.mean(axis=0, dtype=np.float64), X.std(axis=0, dtype=np.float64)
     factor = np.divide(1.0, deviation, out=np.zeros_like(deviation), where=deviation > 0)
     for part in (X, T):

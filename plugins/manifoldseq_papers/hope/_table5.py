@@ -29,7 +29,7 @@ class Classifier:
     Attributes
     ----------
     name : str
-        The paper's.
+        The name in the paper.
     inputs : {"pixels", "features"}
     kind : {"svm", "baseline", "hope"}
     layers : tuple
@@ -59,7 +59,7 @@ CLASSIFIERS = {
     ),
 }
 PUBLISHED = {"cdbn": ("CDBN", (2.62, 2.13, 1.59, None, None, 0.82))}
-"""Rows that are figures of others."""
+"""Rows with results from other publications."""
 
 GRID: dict[tuple[str, str], tuple[Any, ...]] = {
     ("pixels", "baseline"): (Choice(0.1, 2.0), Choice(0.3, 2.0), Choice(0.1, 1.0), Choice(0.3, 1.0)),
@@ -68,7 +68,7 @@ GRID: dict[tuple[str, str], tuple[Any, ...]] = {
     ("features", "hope"): (Choice(0.1, 0.2), Choice(0.3, 0.2), Choice(0.1, 0.5), Choice(0.3, 0.5)),
     ("features", "svm"): (1e-3, 1e-2, 1e-1, 1.0),
 }
-"""What validation chooses from: rate and scale of a network, C of the support vector machine."""
+"""Candidates for the validation: rate and scale of a network, C of the support vector machine."""
 
 CHOSEN: dict[tuple[str, str], Any] = {
     ("pixels", "baseline"): Choice(0.3, 2.0),
@@ -77,11 +77,11 @@ CHOSEN: dict[tuple[str, str], Any] = {
     ("features", "hope"): Choice(0.3, 0.2),
     ("features", "svm"): 1e-2,
 }
-"""What it chose; see docs/benchmarks/networks.md."""
+"""The choices of the validation; see docs/benchmarks/networks.md."""
 
 _SEARCH_LABELS, _VALIDATION = 1000, 10_000
 _MOMENTS = 10_000
-"""Training images that means and deviations of the features are taken over, evenly spaced."""
+"""Number of training images, evenly spaced, for the means and standard deviations of the features."""
 
 
 def table5(
@@ -108,25 +108,25 @@ def table5(
     data : path-like
         Folder with the four files of MNIST.
     labels : int or sequence of int
-        How many labelled images: as many of each class, drawn at random, or all 60 000.
+        Number of labelled images: the same number of each class, drawn at random, or all 60 000.
     subsets : int
-        Draws of them; the figures are means over them, with standard errors. The number of a draw is also the seed of
-        its networks.
+        Number of random draws of labelled images. Results are means with standard errors over the draws. The number of
+        a draw is also the seed of its networks.
     models : sequence of {"cdbn", "dnn1", "hope-dnn1", "hope-dnn2", "svm", "dnn2", "hope-dnn3", "hope-dnn4"}
-        Rows of the table; the first is the paper's figure only.
+        Rows of the table. The first row only repeats the result of the paper.
     K, M : int
-        Of the features.
+        Number of units of the features, and their latent dimension.
     n_patches : int
-        That the features are learnt from.
+        Number of patches from which the features are learnt.
     epochs : int
-        Of a network, in mini-batches of 100.
+        Number of epochs of a network, in mini-batches of 100.
     search : bool
-        Choose rate, scale and C anew, with 1000 labels, on 10 000 training images held out; by default those that are
-        recorded.
+        Repeat the choice of rate, scale and C with 1000 labels on 10 000 held-out training images. By default the
+        recorded choices are used.
     folder : path-like
-        Where errors are kept, and networks while they learn.
+        Folder for errors, and for networks during training.
     resume : bool
-        Continue from what the folder holds.
+        Continue from the results in the folder.
 
     Returns
     -------
@@ -168,12 +168,14 @@ def table5(
 
 
 def balanced(y: NDArray[np.int64], n: int, seed: int) -> NDArray[np.intp]:
-    """Return n rows with as many of each class, give or take one, in their order; all rows if they are n."""
+    """Return n rows in their order, with class sizes that differ by at most one; all rows if there are n."""
     if n == len(y):
         return np.arange(n)
     classes, counts = np.unique(y, return_counts=True)
     if n < len(classes) or n > len(y):
-        raise ValueError(f"labels={n} is not valid: pass at least {len(classes)} and at most {len(y)}, the images")
+        raise ValueError(
+            f"labels={n} is not valid: pass at least {len(classes)} and at most {len(y)}, the number of images"
+        )
     rng = np.random.default_rng(seed)
     share = np.full(len(classes), n // len(classes))
     share[rng.permutation(len(classes))[: n % len(classes)]] += 1
@@ -189,7 +191,7 @@ def balanced(y: NDArray[np.int64], n: int, seed: int) -> NDArray[np.intp]:
 
 @dataclass
 class _Inputs:
-    """What classifiers see of images: pixels less their mean, or standardized features; learnt without labels."""
+    """Inputs of classifiers: pixels minus their mean, or standardized features that were learnt without labels."""
 
     digits: Digits
     K: int
@@ -226,7 +228,7 @@ class _Inputs:
 
     @cached_property
     def learnt(self) -> tuple[ConvolutionalFeatures, Array, Array]:
-        """The features, with their means and deviations over training images."""
+        """The features, with their means and standard deviations over training images."""
         model = HOPE(self.K, n_latent=self.M, kappa=40.0)
         features = ConvolutionalFeatures(model, n_patches=self.n_patches, drop_empty=True, random_state=0)
         train = self.digits.train
@@ -239,12 +241,12 @@ class _Inputs:
         return features, mean.astype(np.float32), np.where(deviation > 0, deviation, 1.0).astype(np.float32)
 
     def name(self, kind: str) -> str:
-        """Return what inputs depend on, as a name."""
+        """Return a name that identifies the settings of the inputs."""
         return kind if kind == "pixels" else f"{kind} K {self.K} M {self.M} patches {self.n_patches}"
 
 
 class _Finished:
-    """Errors (%) and what they were trained with, by name, in a file: an interrupted table is continued."""
+    """A file of errors (%) and their settings by name, so that an interrupted table can be continued."""
 
     def __init__(self, path: Path, resume: bool) -> None:
         self.path = path
@@ -252,7 +254,7 @@ class _Finished:
         self.found: dict[str, list[float]] = json.loads(kept)
 
     def of(self, name: str, compute: Callable[[], tuple[float, float]]) -> list[float]:
-        """Return the error of this name and its rate or C, computed if they are not known."""
+        """Return the error of this name and its rate or C; they are computed if the file does not contain them."""
         if name not in self.found:
             self.found[name] = list(compute())
             self.path.parent.mkdir(parents=True, exist_ok=True)
@@ -329,7 +331,7 @@ def _said(choice: Any) -> str:
 
 
 def _machine(X: Array, y: NDArray[np.int64], C: float) -> Callable[[Array], NDArray[np.intp]]:
-    """Return the classifier of linear support vector machines; with fewer rows than columns, found in their span."""
+    """Return linear support vector machines, computed in the span of the rows if rows are fewer than columns."""
     Q = None
     if len(X) < X.shape[1]:
         Q, R = np.linalg.qr(X.T)

@@ -1,4 +1,4 @@
-"""Table 6 of the paper: phones of TIMIT, or of a generated corpus, recognized by networks with and without HOPE."""
+"""Table 6 of the paper: phone recognition on TIMIT or a generated corpus by networks with and without HOPE."""
 
 import shutil
 import warnings
@@ -37,14 +37,14 @@ _N = STATES * len(PHONES)
 _SCALES, _INSERTIONS = (0.5, 1.0, 1.5, 2.0), (-4.0, -2.0, 0.0, 2.0)
 """Weights of the bigram model and scores of an inserted phone, chosen on the development set."""
 _RARE = -1e4
-"""Log-likelihood of a state that no training frame has."""
+"""Log-likelihood of a state without training frames."""
 _BEYOND = RATE // 4
-"""Samples by which labels may go beyond their recording."""
+"""Number of samples by which labels may exceed their recording."""
 
 
 @dataclass(frozen=True)
 class Sizes:
-    """Units of the networks: of one hidden layer, of each of three, and projections of the HOPE layer of both."""
+    """Sizes of the networks with one and with three hidden layers: units of a layer, projections of the HOPE layer."""
 
     K: int
     M: int
@@ -54,14 +54,14 @@ class Sizes:
 
 PAPER = Sizes(10240, 256, 2048, 512)
 SMALL = Sizes(256, 64, 128, 64)
-"""For the generated corpus."""
+"""Sizes for the generated corpus."""
 
 GRID = (0.0025, 0.005, 0.01, 0.02, 0.04)
-"""First rates that a search chooses from, the same for every network."""
+"""Candidates of a search for the initial rate, the same for every network."""
 CHOSEN = {"NN": 0.005, "HOPE-NN": 0.01, "DNN": 0.02, "HOPE-DNN": 0.02}
-"""What it chose on the generated corpus (speech.md)."""
+"""The choices of the search on the generated corpus."""
 _ALIGNER, _PAPER = 0.01, 0.004
-"""First rates of the network that aligns the generated corpus, and of all networks of the paper."""
+"""Initial rates of the network that aligns the generated corpus, and of all networks of the paper."""
 
 
 def table6(
@@ -89,32 +89,34 @@ def table6(
     Parameters
     ----------
     data : path-like, optional
-        Folder of TIMIT; without it, a corpus is generated.
+        Folder of TIMIT. By default, a corpus is generated.
     K, M : int, optional
-        Units of the one hidden layer, and projections of its HOPE layer; by default the paper's on TIMIT, and smaller
-        ones on the generated corpus.
+        Units of the network with one hidden layer, and projections of its HOPE layer. The default is the size of the
+        paper on TIMIT, and a smaller size on the generated corpus.
     width, deep_M : int, optional
-        Units of each of three hidden layers, and projections of the HOPE layer that is the first of them.
+        Units of each of three hidden layers, and projections of the HOPE layer, which is the first layer.
     models : sequence of {"NN", "HOPE-NN", "DNN", "HOPE-DNN"}
     seeds : int
-        Networks of each kind; the figures are means over them, with standard errors.
+        Number of networks of each kind. Results are means with standard errors over the networks.
     epochs : int
-        The most; halving the rate ends training earlier.
+        Maximum number of epochs. The schedule that halves the rate can end training earlier.
     rate : float, optional
-        The first rate; by default the paper's on TIMIT, and those that are recorded on the generated corpus.
+        The initial rate. The default is the rate of the paper on TIMIT, and the recorded choice on the generated
+        corpus.
     search : bool
-        Choose the first rate anew, per kind of network and with seed 0, by the error on the development set.
+        Repeat the choice of the initial rate for each kind of network, with seed 0, by the error on the development
+        set.
     realignments : int
-        How often states are aligned anew by a network that was trained on the alignment before, the first of which
-        cuts every phone into three parts of the same length.
+        Number of realignments. The first alignment divides every phone into three parts of equal length; each
+        realignment uses a network that was trained on the previous alignment.
     orthogonality : {"polar", "qr", "penalty"}
-        Of HOPE, see `HOPENetworkClassifier`.
+        The constraint of HOPE layers, see `HOPENetworkClassifier`.
     train_speakers, sentences, test_sentences : int
-        Of the generated corpus.
+        Sizes of the generated corpus.
     folder : path-like
-        Where networks are saved while they learn, and where the generated corpus is.
+        Folder for networks during training, and for the generated corpus.
     resume : bool
-        Continue from what the folder holds.
+        Continue from the results in the folder.
 
     Returns
     -------
@@ -166,7 +168,7 @@ def table6(
 
 
 def _architecture(model: str, sizes: Sizes) -> tuple[str, tuple[Any, ...]]:
-    """Return how the paper writes a network, and its layers."""
+    """Return the name of a network in the paper's notation, and its layers."""
     one: Any = sizes.K
     if model == "NN":
         return f"1845-{sizes.K}-183", (one,)
@@ -179,7 +181,7 @@ def _architecture(model: str, sizes: Sizes) -> tuple[str, tuple[Any, ...]]:
 
 
 def _generated(folder: Path, train_speakers: int, sentences: int, test_sentences: int) -> Any:
-    """Return the generated corpus of these sizes, written if it is not there yet."""
+    """Return the generated corpus of these sizes, which is written if it does not exist."""
     place = folder / f"corpus {train_speakers} speakers {sentences} sentences {test_sentences} test sentences"
     if not place.exists():
         unfinished = place.with_name(f"{place.name}.part")
@@ -193,7 +195,7 @@ def _generated(folder: Path, train_speakers: int, sentences: int, test_sentences
 
 @dataclass(frozen=True)
 class _Part:
-    """Sentences: features and states of all frames one after another, and phones."""
+    """Sentences of a set: the concatenated features and states of all frames, and the phones."""
 
     features: Float
     lengths: Codes
@@ -212,7 +214,8 @@ class _Part:
             labels = read_phn(one.labels)
             if labels.ends[-1] > len(samples) + _BEYOND:
                 raise ms.storage.ReadError(
-                    f"{one.labels} ends at sample {labels.ends[-1]}, its recording at {len(samples)}: is one cut off?"
+                    f"{one.labels} ends at sample {labels.ends[-1]}, its recording at {len(samples)}: copy both files "
+                    "again"
                 )
             try:
                 frames = speech_features(samples[:, 0], rate)
@@ -225,13 +228,13 @@ class _Part:
         return cls(np.concatenate(features), lengths, tuple(phones), np.concatenate(states))
 
     def cut(self, rows: Float) -> list[Float]:
-        """Return what belongs to each sentence, of something with a row per frame."""
+        """Split an array with a row per frame into one array per sentence."""
         return np.split(rows, np.cumsum(self.lengths)[:-1])
 
 
 @dataclass(frozen=True)
 class _Task:
-    """The three sets, and what is measured on them."""
+    """The three sets, and the measurements on them."""
 
     train: _Part
     development: _Part
@@ -266,7 +269,7 @@ class _Task:
         return part.cut(likelihoods)
 
     def realigned(self, network: HOPENetworkClassifier) -> "_Task":
-        """Return the task with the likeliest states of the known phones; as they were where frames are too few."""
+        """Return the task with the most likely states of the known phones; short sentences keep their states."""
         decoder = self.decoder()
         parts = []
         for part in self._parts():
@@ -282,7 +285,7 @@ class _Task:
         return _Task(*parts)
 
     def measured(self, network: HOPENetworkClassifier) -> tuple[float, float]:
-        """Return frame accuracy and phone error (%) on the test set, the decoder set up on the development set."""
+        """Return frame accuracy and phone error (%) on the test set, with decoder settings from the development set."""
         scores = self.scores(network, self.development)
         decoder = self.decoder()
         choices = [replace(decoder, scale=s, insertion=i) for s, i in product(_SCALES, _INSERTIONS)]
@@ -305,7 +308,7 @@ class _Recipe:
     resume: bool
 
     def network(self, task: _Task, seed: int) -> HOPENetworkClassifier:
-        """Return the trained network: at half the rate as often as the loss is lost."""
+        """Return the trained network. The rate is halved as long as the loss becomes non-finite."""
         network = HOPENetworkClassifier(
             self.layers,
             orthogonality=self.orthogonality,
@@ -338,7 +341,7 @@ class _Recipe:
 
 
 def _searched(training: _Recipe, task: _Task, setting: str) -> tuple[_Recipe, HOPENetworkClassifier, Rows]:
-    """Return the best first rate by the error on the development set, its network, and all of these errors."""
+    """Return the best initial rate by the error on the development set, its network, and the errors of all rates."""
     candidates = [replace(training, rate=rate) for rate in GRID]
     networks = [one.network(task, 0) for one in candidates]
     errors = [float(one.history_["validation_error"][-1]) for one in networks]

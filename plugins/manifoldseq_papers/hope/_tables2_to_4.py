@@ -18,7 +18,7 @@ from manifoldseq_hope import HOPENetworkClassifier, correlations
 from ._digits import SIDE, Array, Digits, read_mnist
 
 OF_HOPE = ("polar", "qr", "penalty")
-"""What keeps the rows of a HOPE layer orthonormal, or about so."""
+"""Methods that keep the rows of a HOPE layer orthonormal, exactly or approximately."""
 KINDS = ("baseline", "hope", "linear")
 CORRELATED = ("hope", "penalty", "linear")
 COLUMNS = ("without", "with")
@@ -43,21 +43,21 @@ TABLE4 = {
     "HOPE*2 784-[400-1200]-[400-1200]-10": ("hope", ((400, 1200), (400, 1200)), (0.97, 0.81)),
 }
 DROPOUT = (0.2, 0.3)
-"""Of the inputs and of hidden units (6.1.2)."""
+"""Dropout probabilities of the inputs and of hidden units (6.1.2)."""
 
 
 @dataclass(frozen=True)
 class Choice:
-    """What the paper leaves open, chosen on validation images: the first rate, and the scale of inputs.
+    """Settings that the paper does not state, chosen on validation images: the initial rate, and the scale of inputs.
 
-    Inputs are pixels in [0, 1], less the mean training image, times the scale.
+    Inputs are pixels in [0, 1] minus the mean training image, times the scale.
     """
 
     rate: float
     scale: float
 
     def slower(self) -> "Choice":
-        """Half the rate."""
+        """Return the choice with half the rate."""
         return Choice(self.rate / 2, self.scale)
 
 
@@ -72,18 +72,18 @@ GRIDS = {
     ),
     "with": (Choice(0.1, 1.0), Choice(0.3, 1.0), Choice(0.6, 1.0), Choice(0.1, 2.0), Choice(0.3, 2.0)),
 }
-"""What validation chooses from, without and with dropout, the same for every kind of network."""
+"""Candidates for the validation, without and with dropout, the same for every kind of network."""
 
 CHOSEN = {
     "without": {"baseline": Choice(0.3, 2.0), "hope": Choice(0.3, 2.0), "linear": Choice(0.2, 2.0)},
     "with": {"baseline": Choice(0.3, 1.0), "hope": Choice(0.3, 1.0)},
 }
-"""What it chose: without dropout for K = 1000 and M = 100, with it for Table 4 (docs/benchmarks/networks.md)."""
+"""Choices: without dropout for K = 1000 and M = 100, with dropout for Table 4 (docs/benchmarks/networks.md)."""
 
 _MOMENTUM = (0.5, 0.9)
-"""First and last (43), the last from a quarter of the epochs on."""
+"""Initial and final momentum (43); the final value holds after a quarter of the epochs."""
 _LAST = 0.03
-"""The last rate, as a share of the first."""
+"""The final rate, relative to the initial rate."""
 _SEARCH_ROWS, _VALIDATION = 20_000, 10_000
 _SEARCH_EPOCHS = {"without": 12, "with": 30}
 
@@ -109,18 +109,18 @@ def table2(
         Folder with the four files of MNIST.
     K, M : int or sequence of int
     seeds : int
-        Networks of each kind; the figures are means over them, with standard errors.
+        Number of networks of each kind. Results are means with standard errors over the networks.
     epochs : int
     models : sequence of {"baseline", "hope", "linear"}
     orthogonality : {"polar", "qr", "penalty"}
-        Of HOPE, see `HOPENetworkClassifier`.
+        The constraint of HOPE layers, see `HOPENetworkClassifier`.
     search : bool
-        Choose rate and scale anew, per kind, on 10 000 validation images held out of the training set; by default
-        those that are recorded.
+        Repeat the choice of rate and scale for each kind on 10 000 held-out training images. By default the recorded
+        choices are used.
     folder : path-like
-        Where networks are saved while they learn.
+        Folder for networks during training.
     resume : bool
-        Continue from what the folder holds.
+        Continue from the networks in the folder.
 
     Returns
     -------
@@ -149,22 +149,22 @@ def figures4_5(
     folder: Path | str = "runs/hope-fig4-5",
     resume: bool = False,
 ) -> Rows:
-    """Return how correlated the rows of projections become: sums of ``|cos|`` over ``i != j`` and their largest.
+    """Return the correlations of the rows of projections: sums of ``|cos|`` over ``i != j``, and the largest.
 
     Parameters
     ----------
     data, M, K, epochs, folder, resume
         As in `table2`.
     models : sequence of {"hope", "penalty", "linear"}
-        Rows kept orthonormal, with the paper's penalty, and free.
+        Networks with orthonormal rows, with the penalty of the paper, and without a constraint.
     seed : int
     figure : path-like, optional
-        File for the learning curves (Figure 4) and the images (Figure 5); its suffix says which format.
+        File for the learning curves (Figure 4) and the images (Figure 5). The suffix selects the format.
 
     Returns
     -------
     list of dict
-        The paper shows curves and images without figures to compare with.
+        The paper shows curves and images and no numbers, so that there is nothing to compare with.
     """
     models, place, file = names("models", models, CORRELATED), folder_of(folder), figure_file(figure)
     check_whole("epochs", epochs)
@@ -211,7 +211,7 @@ def table3(
     folder: Path | str = "runs/hope-table3",
     resume: bool = False,
 ) -> Rows:
-    """Return test errors (%) of shallow networks learnt with dropout; the paper runs 500 epochs.
+    """Return test errors (%) of shallow networks trained with dropout; the paper trains for 500 epochs.
 
     Parameters
     ----------
@@ -250,7 +250,7 @@ def table4(
     data, seeds, epochs, orthogonality, search, folder, resume
         As in `table2`.
     dropout_epochs : int
-        Epochs with dropout; the paper runs 500.
+        Number of epochs with dropout; the paper uses 500.
     columns : sequence of {"without", "with"}
     models : sequence of {"baseline", "hope"}
     """
@@ -281,12 +281,12 @@ class Job:
 
     @property
     def column(self) -> str:
-        """Whether it is trained without or with dropout, as in Table 4."""
+        """The column of Table 4: ``"without"`` or ``"with"`` dropout."""
         return "with" if any(self.dropout) else "without"
 
     @property
     def chosen(self) -> Choice:
-        """What validation images chose for networks of its kind."""
+        """The choice of the validation images for networks of this kind."""
         return CHOSEN[self.column][self.kind]
 
     def network(self, choice: Choice, seed: int) -> HOPENetworkClassifier:
@@ -308,7 +308,7 @@ class Job:
 def _measured(
     job: Job, digits: Digits, seeds: int, paper: float | None, search: bool, folder: Path, resume: bool
 ) -> Rows:
-    """Return the test error of a network, and before it the validation errors that its settings were chosen by."""
+    """Return the test error of a network, preceded by the validation errors that selected its settings."""
     rows: Rows = []
     choice = job.chosen
     if search:
@@ -323,7 +323,7 @@ def _measured(
 
 
 def _searched(job: Job, digits: Digits, folder: Path, resume: bool) -> tuple[Choice, Rows]:
-    """Return the best choice of the grid by the error on validation images, and all of these errors."""
+    """Return the choice with the smallest error on validation images, and the errors of all choices."""
     order = np.random.default_rng(0).permutation(len(digits.train))
     train, held = order[_VALIDATION:][:_SEARCH_ROWS], order[:_VALIDATION]
     part = Digits(digits.train[train], digits.train_labels[train], digits.train[held], digits.train_labels[held])
@@ -339,7 +339,7 @@ def _searched(job: Job, digits: Digits, folder: Path, resume: bool) -> tuple[Cho
 def _kept(
     job: Job, choice: Choice, digits: Digits, seed: int, folder: Path, resume: bool
 ) -> tuple[HOPENetworkClassifier, float, float]:
-    """Return the trained network, its test error and its rate: half as large as often as the loss is lost."""
+    """Return the trained network, its test error and its rate, which is halved until the loss stays finite."""
     while True:
         network, error = _trained(job, choice, digits, seed, folder, resume)
         if network.status_ is not ms.Status.NON_FINITE:
@@ -364,7 +364,7 @@ def _trained(
 def fitted(
     job: Job, choice: Choice, X: Array, y: NDArray[np.int64], seed: int, store: Path, resume: bool
 ) -> HOPENetworkClassifier:
-    """Return a network trained with one choice, saved in a folder while it learns; lost if its loss is."""
+    """Return a network trained with one choice and saved in a folder; its status tells whether the loss was finite."""
     bar = tqdm(total=job.epochs, desc=f"{job.setting}, seed {seed}", unit="epoch", disable=None)
     with bar, warnings.catch_warnings():
         warnings.filterwarnings("ignore", "the loss of epoch", UserWarning)  # the error is then that of a lost network
@@ -383,7 +383,7 @@ def fitted(
 def _shallow(
     models: tuple[str, ...], Ks: tuple[int, ...], Ms: tuple[int, ...], figures: dict[Any, dict[int, float]]
 ) -> list[tuple[str, tuple[Any, ...], str, float | None]]:
-    """Return kind, layers, setting and the paper's figure of networks of one hidden layer, after a check of sizes."""
+    """Validate sizes; return kind, layers, setting and the result of the paper of networks with one hidden layer."""
     nets: list[tuple[str, tuple[Any, ...], str, float | None]] = [
         ("baseline", (k,), f"784-{k}-10", figures["baseline"].get(k)) for k in Ks
     ]
@@ -398,7 +398,7 @@ def _shallow(
 
 def _check_width(M: int) -> None:
     if M > SIDE**2:
-        raise ValueError(f"layers[0]: M={M} exceeds the {SIDE**2} inputs of the layer, lower it")
+        raise ValueError(f"layers[0]: M={M} exceeds the {SIDE**2} inputs of the layer, lower M")
 
 
 def _check(seeds: int, epochs: int, orthogonality: str, search: bool) -> None:

@@ -17,10 +17,10 @@ DEVELOPMENT = tuple(
     "mtaa0 mtdt0 mthc0 mwjg0 fnmr0 frew0 fsem0 mbns0 mmjr0 mdls0 mdlf0 mdvc0 mers0 fmah0 fdrw0 mrcs0 mrjm4 fcal1 mmwh0 "
     "fjsj0 majc0 mjsw0 mreb0 fgjd0 fjmg0 mroa0 mteb0 mjfc0 mrjr0 fmml0 mrws1".split()
 )
-"""The 50 speakers of the development set of the Kaldi recipe, from the test folder, none of them in the core test."""
+"""The 50 speakers of the development set of the Kaldi recipe: in the test folder, but not in the core test set."""
 
 _AUDIO = (".wav", ".sph", ".nist", ".wav.wav")
-"""Endings that a recording may have, in any case; the last is what some copies call the RIFF files."""
+"""Suffixes of recordings, in upper or lower case; some copies use the last for RIFF files."""
 
 
 @dataclass(frozen=True)
@@ -42,7 +42,7 @@ class Utterance:
 
 @dataclass(frozen=True)
 class Timit:
-    """The sets of sentences, without those that every speaker reads (SA)."""
+    """The sets of sentences, without the sentences that every speaker reads (SA)."""
 
     train: tuple[Utterance, ...]
     development: tuple[Utterance, ...]
@@ -50,24 +50,24 @@ class Timit:
 
 
 def read_timit(folder: str | os.PathLike[str]) -> Timit:
-    """Find the sentences of TIMIT in its folder, as it is on the disc.
+    """Find the sentences of TIMIT in a folder with the structure of the disc.
 
     Parameters
     ----------
     folder : path-like
-        It contains, in upper or lower case, ``train/dr?/speaker/sentence.phn`` and ``test/…``, each with a recording of
-        the same name; or it contains such a folder, such as ``timit`` on the disc.
+        A folder with ``train/dr?/speaker/sentence.phn`` and ``test/…``, in upper or lower case, and a recording of the
+        same name for each sentence; or a folder that contains such a folder, such as ``timit`` on the disc.
 
     Returns
     -------
     Timit
-        All speakers of the training folder (462 on the disc), and those of the development and core test sets from the
-        test folder; names in order. Sentences of the type SA are left out.
+        The sentences of all speakers of the training folder (462 on the disc), and of the speakers of the development
+        and core test sets, in the order of their names. Sentences of the type SA are left out.
 
     Raises
     ------
     ValueError
-        If folders, speakers of the two lists, recordings or labels are missing; the sentence names them.
+        If folders, speakers of the two lists, recordings or labels are missing; the message names them.
 
     Examples
     --------
@@ -83,7 +83,9 @@ def read_timit(folder: str | os.PathLike[str]) -> Timit:
     places = (folder, *_folders(folder).values())
     root = next((one for one in places if {"train", "test"} <= _folders(one).keys()), None)
     if root is None:
-        raise ValueError(f"{folder} has no folders train and test: pass the folder of TIMIT that holds them, as --data")
+        raise ValueError(
+            f"{folder} has no folders train and test: pass the folder of TIMIT that contains them, as --data"
+        )
     parts = _folders(root)
     train, test = _speakers(parts["train"]), _speakers(parts["test"])
     if not train:
@@ -103,7 +105,7 @@ def read_timit(folder: str | os.PathLike[str]) -> Timit:
 
 
 def _folders(path: Path) -> dict[str, Path]:
-    """Return the folders in a folder, by their names in small letters."""
+    """Return the folders in a folder, by their names in lower case."""
     try:
         return {one.name.lower(): one for one in sorted(path.iterdir()) if one.is_dir()}
     except OSError as error:

@@ -20,17 +20,17 @@ Leaves = tuple[Array, ...]
 
 @dataclass(frozen=True)
 class GrassmannAtoms(AtomFamily):
-    """Subspaces of n_steps-step observability: Grass-L of Harandi et al. (2015), as the paper compares it.
+    """Finite-horizon observability subspaces: Grass-L of Harandi et al. (2015), as used in the paper's comparison.
 
-    The kernel of two orthonormal bases is ``norm(O1' O2)^2``; an atom is spanned by the n eigenvectors of
-    ``sum_i beta_i O_i O_i' + sum_j gamma_j D_j D_j'`` with the smallest eigenvalues, its exact minimizer. Data and
-    atoms are arrays (N, n, n_steps m) of transposed bases; as systems, atoms are read off by the shift structure of the
+    The kernel of two orthonormal bases is ``norm(O1' O2)^2``; an atom is spanned by the n eigenvectors of ``sum_i
+    beta_i O_i O_i' + sum_j gamma_j D_j D_j'`` with the smallest eigenvalues, which is the exact minimizer. Data and
+    atoms are arrays (N, n, n_steps m) of transposed bases. Atoms are converted to systems by the shift structure of the
     bases, within the bound 0.99. Registered as ``"papers:grassmann"``.
 
     Parameters
     ----------
     n_steps : int
-        Steps of observability.
+        Number of blocks of the observability matrix.
 
     Examples
     --------
@@ -94,17 +94,17 @@ class SymmetricSystems:
 
 @dataclass(frozen=True)
 class SymmetricAtoms(AtomFamily):
-    """Systems with symmetric transition matrices: LDSST of Huang et al. (2016), as the paper compares it.
+    """Systems with symmetric transition matrices: LDSST of Huang et al. (2016), as used in the paper's comparison.
 
-    Of a datum's transition matrix the symmetric part is used. Columns of C and eigenvalues are updated one at a time:
-    the column is the eigenvector with the smallest eigenvalue of the weighted kernel matrix on the complement of the
-    other columns, the eigenvalue takes a gradient step in the variable s of the soft normalization ``tanh(1.25 s)``.
-    Registered as ``"papers:symmetric"``.
+    The symmetric part of each transition matrix of the data is used. Columns of C and eigenvalues are updated one at a
+    time. The new column is the eigenvector with the smallest eigenvalue of the weighted kernel matrix on the complement
+    of the other columns. The eigenvalue takes a gradient step in the variable s of the soft normalization ``tanh(1.25
+    s)``. Registered as ``"papers:symmetric"``.
 
     Parameters
     ----------
     rate : float
-        Of the gradient step, on the sum over the data.
+        Step size of the gradient step on the sum over the data.
 
     Examples
     --------

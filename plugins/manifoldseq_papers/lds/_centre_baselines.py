@@ -20,13 +20,13 @@ Point = tuple[Array, ...]
 Rows = NDArray[np.int64]
 
 ROTATIONS = ("reflected", "printed", "polar")
-"""What the search for a rotation starts from."""
+"""Starting points of the search for a rotation."""
 _FIRST_RATE = 0.1
-"""Of (Lambda, V), on (8): what the paper takes."""
+"""Step size of (Lambda, V) on (8), as in the paper."""
 
 
 class _Rescaled(ms.manifolds.BoundedDiagonal):
-    """Bounded diagonals that come back from outside by a common factor."""
+    """Bounded diagonals that are scaled back into the bound by a common factor."""
 
     def nearest(self, x: Array) -> Array:
         return x * (self.bound / max(self.bound, np.abs(x).max()))
@@ -36,14 +36,14 @@ class _Rescaled(ms.manifolds.BoundedDiagonal):
 class FixedSteps(CentreRule):
     """Five steps of Algorithm 1 at the fixed rates 0.1 (Lambda, V) and 1 (U); they may raise the objective.
 
-    On ``-(gradient_scale / N) sum k``: 2 is (8) as printed, with Lambda clipped as in (18); 1 is what the authors'
-    toolbox does, which rescales all of Lambda to at most 0.999. Registered as ``"papers:printed"`` and
-    ``"papers:toolbox"``.
+    The objective is ``-(gradient_scale / N) sum k``. The value 2 gives (8) as printed, with Lambda clipped as in (18);
+    the value 1 gives the rule of the authors' toolbox, which rescales all of Lambda to at most 0.999. Registered as
+    ``"papers:printed"`` and ``"papers:toolbox"``.
 
     Parameters
     ----------
     gradient_scale : float
-        A factor of the gradient of (8).
+        Factor of the gradient of (8).
     rescale : bool
         Rescale states as the toolbox does.
 
@@ -87,7 +87,7 @@ class MDSMean(CentreRule):
     Parameters
     ----------
     n_components : int, optional
-        Keep so many coordinates, those of largest spread.
+        Number of coordinates to keep, those with the largest variance.
 
     Examples
     --------
@@ -127,11 +127,11 @@ def nearest_to_the_mean(squared: Array, n_components: int | None = None) -> int:
 
 @dataclass(frozen=True)
 class AlignMean(CentreRule):
-    """The average of the members in the state bases that bring them nearest to the present centre.
+    """The average of the members in the state bases that align them with the current centre.
 
-    The baseline *Align* of the paper (Afsari et al. 2012): every member is turned by the Q in O(n) with the least
-    ``norm(Q'AQ - A_c)**2 + norm(CQ - C_c)**2``, found by steps on the Cayley curve, the better of several starts; A and
-    C are averaged, and the mean of C is made orthonormal by its polar factor. ``LDSKMeans(mean="papers:align")`` is
+    The baseline *Align* of the paper (Afsari et al. 2012): every member is rotated by the Q in O(n) that minimizes
+    ``norm(Q'AQ - A_c)**2 + norm(CQ - C_c)**2``, computed by steps on the Cayley curve from several starts. A and C are
+    averaged, and the mean of C is replaced by its polar factor. ``LDSKMeans(mean="papers:align")`` is
     ``LDSKMeans(mean=AlignMean())``.
 
     Parameters
@@ -139,7 +139,7 @@ class AlignMean(CentreRule):
     rate : float
         Step size along half the gradient.
     n_steps : int
-        Steps from each start.
+        Number of steps from each start.
     start : {"reflected", "printed", "polar"}
         ``"printed"``: a random Q and -Q, which for an even number of states have the same determinant. ``"reflected"``:
         also both with one column reversed. ``"polar"``: the best Q for the outputs alone.
@@ -178,13 +178,14 @@ class GrassMean(CentreRule):
     """The mean of observability subspaces of a few steps, and the system that spans it.
 
     The baseline *Grass* of the paper (Turaga et al. 2011): the n leading eigenvectors of ``sum O_i O_i'``, where O_i is
-    an orthonormal basis of ``[C; CA; ...; C A**(n_steps - 1)]``. So that it can be compared as a system, C and A are
-    read off by the shift structure of the basis. ``LDSKMeans(mean="papers:grass")`` is ``LDSKMeans(mean=GrassMean())``.
+    an orthonormal basis of ``[C; CA; ...; C A**(n_steps - 1)]``. C and A of the mean follow from the shift structure of
+    the basis, so that the mean can be compared as a system. ``LDSKMeans(mean="papers:grass")`` is
+    ``LDSKMeans(mean=GrassMean())``.
 
     Parameters
     ----------
     n_steps : int
-        Blocks of the observability matrices, at least 2.
+        Number of blocks of the observability matrices, at least 2.
 
     Examples
     --------
@@ -211,7 +212,7 @@ class GrassMean(CentreRule):
 def aligning_rotations(
     A: Array, C: Array, A0: Array, C0: Array, *, rate: float = 0.1, n_steps: int = 20, start: str = "reflected"
 ) -> Array:
-    """Return the rotations Q that bring systems near to one, by steps on the Cayley curve from the best of some starts.
+    """Return the rotations Q that align systems with one system, by steps on the Cayley curve from several starts.
 
     Parameters
     ----------
@@ -228,7 +229,7 @@ def aligning_rotations(
     Returns
     -------
     Q : array (N, n, n)
-        Of all starts and steps, the one with the least cost.
+        The rotations with the smallest cost among all starts and steps.
 
     Examples
     --------

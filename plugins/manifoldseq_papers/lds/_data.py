@@ -1,4 +1,4 @@
-"""The data of the figures and the table: recorded sequences, and systems of videos."""
+"""Data of the figures and the table: recorded sequences, and systems of videos."""
 
 from typing import Any
 

@@ -28,7 +28,7 @@ SETS: dict[str, dict[str, Any]] = {
     "basic-motions": {"n_states": 5, "center": True},
     "dynamic-textures": {"n_states": 10, "center": True},
 }
-"""What is clustered by default, and how it is identified."""
+"""Default data sets, and the settings of their identification."""
 OURS, PGD, MDS, ALIGN = "ours", "PGD (toolbox rule)", "MDS", "Align"
 _FEWEST = 2.0
 
@@ -49,48 +49,50 @@ def figure1(
     folder: Path | str = "runs/lds-fig1",
     resume: bool = False,
 ) -> list[Row]:
-    """Cluster sequences by four rules of the centre from the same random assignments.
+    """Cluster sequences with four rules for the cluster centre, from the same random assignments.
 
-    Ours (the mean over all stable systems, ``mean="exact"``), PGD as the authors' toolbox runs it, MDS
-    with the Martin kernel, also for the assignment, and Align with every rate; as in the paper, the rate with the
-    highest mean purity is called Align.
+    The rules are ours (the mean over all stable systems, ``mean="exact"``), PGD as in the authors' toolbox, MDS with
+    the Martin kernel, which is also used for the assignment, and Align with every rate. As in the paper, Align reports
+    the rate with the highest mean purity.
 
     Parameters
     ----------
     data : path-like, optional
-        A directory in place of the data sets, identified with `n_states`, means removed.
+        A directory that replaces the data sets. Its sequences are identified with `n_states` after their means are
+        removed.
     layout : {"sequences", "dyntex++", "yupenn", "dyntex"}
-        Of `data`: labelled sequences, see `manifoldseq.storage.read_directory`, or videos, see `read_textures`, of
-        which LBP-TOP features are taken.
+        Layout of `data`: labelled sequences, see `manifoldseq.storage.read_directory`, or videos, see `read_textures`.
+        Videos are described by LBP-TOP features.
     sets : sequence of {"japanese-vowels", "basic-motions", "dynamic-textures"}
     clusters : sequence of int
-        Numbers of clusters; those with fewer than two sequences per cluster are left out.
+        Numbers of clusters; numbers with fewer than two sequences per cluster are left out.
     rates : sequence of float
-        Of Align.
+        Step sizes of Align.
     n_starts : int
-        Random assignments.
+        Number of random assignments.
     max_iter : int
-        Epochs of a start; it also ends when the mean squared distance changes by less than 1e-4 of itself.
+        Maximum number of epochs of a start; a start also ends when the relative change of the mean squared distance is
+        below 1e-4.
     n_videos, size
-        Of the generated textures.
+        Sizes of the generated textures.
     n_states : int
-        For `data`.
+        Number of states for `data`.
     seed : int
     folder : path-like
-        Gets ``results.json``, after every run, and ``figure.png``.
+        Folder for ``results.json``, which is written after every run, and ``figure.png``.
     resume : bool
-        Keep what ``results.json`` holds; its settings must be the same.
+        Reuse the results in ``results.json``; its settings must be the same.
 
     Returns
     -------
     list of dict
         Means and standard errors over the starts, then each claim of the paper and how often it holds here. The paper
-        has no figures in print, only curves.
+        prints curves and no numbers.
 
     Raises
     ------
     ValueError
-        For settings that are not valid, or results of other settings with `resume`.
+        If settings are not valid, or if results with other settings exist and `resume` is true.
     """
     if layout not in (known := ("sequences", *LAYOUTS)):
         raise ValueError(f"layout={layout!r} is not known: choose {', '.join(map(repr, known))}")
@@ -158,7 +160,7 @@ def _systems(
 
 
 class _Results:
-    """What was measured, one entry per run, in a file that is whole at every moment."""
+    """Measurements, one entry per run, in a file that is replaced atomically."""
 
     def __init__(self, folder: Path, settings: Any, resume: bool) -> None:
         mark = hashlib.sha256(json.dumps(settings, sort_keys=True).encode()).hexdigest()
@@ -210,7 +212,7 @@ def _rows(grouped: Grouped) -> Iterator[Row]:
 
 
 def _claims(grouped: Grouped, names: Sequence[str]) -> Iterator[Row]:
-    """Yield the two claims of the paper, with the number of K for which they hold here."""
+    """Yield the two claims of the paper, with the number of values of K for which they hold here."""
     for name in names:
         counts = sorted({K for other, K, _ in grouped if other == name})
         for method in (PGD, OURS):

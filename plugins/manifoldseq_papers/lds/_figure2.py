@@ -42,17 +42,17 @@ _METRICS = {
     "seconds": ("CPU time per epoch", "s"),
 }
 _EXPONENTS = {"PGD": (1, 2), "LDSST": (2, 2), "Grass-3": (2, 2)}
-"""Of m and n in the cost of an update, as the paper states them."""
+"""Exponents of m and n in the cost of an update, as stated in the paper."""
 _SIZES = {
     True: ([(m, 10) for m in (2000, 8000, 32000)], [(2000, n) for n in (8, 16, 32)]),
     False: ([(m, 10) for m in (100, 200, 400)], [(200, n) for n in (6, 12, 24)]),
 }
-"""The (m, n) that updates are timed at, growing in m and in n: of PGD, and of the baselines."""
+"""The (m, n) for the timing of updates, increasing in m and in n, for PGD and for the baselines."""
 
 
 @dataclass(frozen=True)
 class Curve:
-    """One run: CPU seconds and the two readings of the test error after each epoch, record 0 the start."""
+    """One run: CPU seconds and the two definitions of the test error after each epoch; record 0 is the start."""
 
     seconds: list[float]
     error: list[float]
@@ -86,40 +86,40 @@ def figure2(
     Parameters
     ----------
     data : path-like, optional
-        Folder of DynTex++, one subfolder per class: then it is the data set.
+        Folder of DynTex++ with one subfolder per class. It replaces the data sets.
     datasets : sequence of str
         Any of ``"japanese-vowels"``, ``"basic-motions"`` and ``"dynamic-textures"``.
     n_atoms : int or sequence of int
     max_iter : int
         Epochs.
     n_seeds : int
-        Random halves for training and test, with a random start each.
+        Number of random splits into halves for training and test, each with its own random start.
     n_videos : int
-        Generated dynamic textures.
+        Number of generated dynamic textures.
     alpha : float
     halve_every : int
-        Epochs after which the rates of PGD are halved; 0 never halves them, and PGD goes on to converge.
+        Number of epochs after which the rates of PGD are halved; 0 never halves the rates.
     kernel : str or kernel object
-        Of PGD and ours; LDSST and Grass-3 have their own.
+        The kernel of PGD and of our method; LDSST and Grass-3 have their own kernels.
     complexity : bool
         Also time epochs at growing m and n.
     figure : str, optional
         File for a figure of the curves.
     store : str
-        Folder for what is finished.
+        Folder for finished results.
     resume : bool
-        Continue with what `store` holds.
+        Continue with the results in `store`.
 
     Returns
     -------
     list of dict
-        Rows with ``model, setting, metric, unit, ours, ours_se, paper``. The paper prints curves only; exponents, the
-        factor 50 and the order of PGD-128 and PGD-full are what it states.
+        Rows with ``model, setting, metric, unit, ours, ours_se, paper``. The paper prints curves; it states the
+        exponents, the factor 50 and the order of PGD-128 and PGD-full.
 
     Raises
     ------
     ValueError, FileNotFoundError
-        For invalid settings or data that are not there; the message says which.
+        If settings are invalid or data are missing; the message names them.
     """
     sets = ("dyntex++",) if data is not None else names("datasets", datasets, DATASETS)
     atoms = whole_numbers("n_atoms", n_atoms)
@@ -159,7 +159,7 @@ def figure2(
 
 @dataclass(frozen=True)
 class _Items:
-    """A data set that is read when it is first asked for."""
+    """A data set that is read on first use."""
 
     name: str
     data: Path | str | None
@@ -220,7 +220,7 @@ def _curve(
 
 
 def _kernel(settings: dict[str, Any], kernel: Any) -> Any:
-    """Return the kernel that a method compares systems with."""
+    """Return the kernel with which a method compares systems."""
     if settings["method"] == "papers:grassmann":
         return ms.get_kernel("grassmann", n_steps=GrassmannAtoms().n_steps)
     if settings["method"] == "papers:symmetric":
@@ -240,7 +240,7 @@ def _curve_rows(name: str, J: int, curves: dict[str, list[Curve]]) -> Iterator[R
 
 
 def _claims(curves: dict[tuple[str, int, str], list[Curve]]) -> Iterator[Row]:
-    """Yield what the paper says about the curves, over all data sets, dictionary sizes and seeds."""
+    """Yield the statements of the paper about the curves, over all data sets, dictionary sizes and seeds."""
     settings = sorted({key[:2] for key in curves})
 
     def ends(method: str) -> Array:
@@ -272,7 +272,7 @@ def _exponent_rows() -> Iterator[Row]:
 
 
 def _update_seconds(m: int, n: int, settings: dict[str, Any], repeat: int = 3) -> float:
-    """Return the median CPU seconds of one epoch per atom, codes included, on generated systems."""
+    """Return the median CPU seconds per atom of one epoch, including codes, on generated systems."""
     rng = np.random.default_rng(0)
     A = rng.standard_normal((100, n, n))
     A *= 0.9 / np.linalg.norm(A, 2, axis=(1, 2))[:, None, None]

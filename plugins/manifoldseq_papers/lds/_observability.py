@@ -1,4 +1,4 @@
-"""Observability subspaces of a few steps: their mean, and the system that spans one (Turaga et al. 2011)."""
+"""Observability subspaces of a few steps: their mean, and the system that spans a subspace (Turaga et al. 2011)."""
 
 from typing import Any
 
@@ -21,8 +21,8 @@ def observability_bases(A: Array, C: Array, n_steps: int) -> Array:
 def subspace_mean(A: Array, C: Array, n_steps: int) -> tuple[Array, Array]:
     """Return A (n, n) and C (m, n) of the system whose observability subspace is the mean of those of N systems.
 
-    The mean is spanned by the n leading eigenvectors W of ``sum O_i O_i'``, taken as left singular vectors of the bases
-    side by side.
+    The mean is spanned by the n leading eigenvectors W of ``sum O_i O_i'``, computed as left singular vectors of the
+    concatenated bases.
     """
     N, m, n = C.shape
     bases = observability_bases(A, C, n_steps)
@@ -37,10 +37,10 @@ def subspace_mean(A: Array, C: Array, n_steps: int) -> tuple[Array, Array]:
 
 
 def spanning_system(W: Array, n_outputs: int) -> tuple[Array, Array]:
-    """Return A (n, n) and C (m, n), with orthonormal columns, of the system that a basis (n_steps m, n) is nearest to.
+    """Return A (n, n) and C (m, n) with orthonormal columns of the system nearest to a basis (n_steps m, n).
 
-    With ``W = [W_1; ...; W_L]``, A solves ``[W_1; ...; W_(L-1)] A = [W_2; ...; W_L]`` in least squares and C is W_1,
-    brought to orthonormal columns; where W_1 has lost a dimension, its polar factor completes it.
+    With ``W = [W_1; ...; W_L]``, A solves ``[W_1; ...; W_(L-1)] A = [W_2; ...; W_L]`` in least squares and C is W_1
+    with orthonormalized columns; if W_1 is rank-deficient, its polar factor completes it.
     """
     m = n_outputs
     # the shift structure W[1:] = W[:-1] A; in the basis R x that makes the outputs orthonormal it is R A R^-1

@@ -20,7 +20,7 @@ Point = tuple[Array, ...]
 class StableMatrices(ms.manifolds.Manifold):
     """Square matrices of spectral radius up to a bound, as an open set of the matrices: the raw transitions of (11).
 
-    Where a step leaves the set, the matrix is scaled back to the bound.
+    If a step leaves the set, the matrix is scaled back to the bound.
 
     Parameters
     ----------
@@ -71,7 +71,7 @@ class StableMatrices(ms.manifolds.Manifold):
 
 
 def _radius(A: Any) -> Any:
-    """Return spectral radii; infinity for what is not finite."""
+    """Return spectral radii; infinity for matrices that are not finite."""
     finite = np.isfinite(A).all(axis=(-2, -1))
     radii = np.abs(np.linalg.eigvals(np.where(finite[..., None, None], A, 0.0))).max(axis=-1)
     return np.where(finite, radii, np.inf)
@@ -87,9 +87,9 @@ def build(
 ) -> ms.Problem:
     """Return the mean problem (8) in raw coordinates ``(A, C)`` instead of canonical ones, for comparison.
 
-    A is any matrix of spectral radius up to `bound`, C has orthonormal columns.
-    The set is larger than the canonical one, whose singular values are bounded, and has n (n - 1)/2 directions along
-    which nothing changes (Remark 2).
+    A is any matrix of spectral radius up to `bound`, C has orthonormal columns. The set is larger than the canonical
+    one, whose singular values are bounded, and has n (n - 1)/2 directions along which the objective is constant (Remark
+    2).
 
     Parameters
     ----------
@@ -136,7 +136,7 @@ def _raw_objective(inner: ms.Objective) -> ms.Objective:
 
 
 def _raw_both(inner: ms.Objective, point: Point) -> tuple[float, Point]:
-    """Evaluate at ``(lam, V) = (1, A)``: kernels use only their product, so the gradient in V is that in A."""
+    """Evaluate at ``(lam, V) = (1, A)``: kernels use only the product, so the gradient in V is the gradient in A."""
     A, *rest = point
     assert inner.value_and_gradient is not None
     try:
@@ -160,7 +160,7 @@ def _raw(point: Point) -> Point:
 
 
 def _raw_medoid(best: Any, problem: ms.Problem, rng: Any) -> Point:
-    """Return the medoid, which the initializer of the canonical problem knows: singular values have no bound here."""
+    """Return the medoid from the initializer of the canonical problem; here singular values have no bound."""
     medoid = best.systems[[best.row()[0]]]
     form = canonical_form(medoid.A, medoid.C, medoid.x1)
     return problem.manifold.nearest(_raw(tuple(leaf[0] for leaf in form)))
@@ -171,5 +171,5 @@ def _raw_random(canonical: Any, problem: ms.Problem, rng: np.random.Generator) -
 
 
 def example(rng: np.random.Generator) -> Any:
-    """Return systems to try the model on: those of the domain."""
+    """Return the example systems of the domain, for the checks of the model."""
     return ms.hooks.get_domain("lds").example(rng)

@@ -44,7 +44,7 @@ _IDENTIFICATION: dict[str, dict[str, Any]] = {
 }
 _C = (0.1, 1.0, 10.0, 100.0)
 _WIDTHS = (0.25, 1.0, 4.0)
-"""Of the chi-square kernel, as multiples of the mean distance."""
+"""Widths of the chi-square kernel, as multiples of the mean distance."""
 
 
 def table1(
@@ -65,49 +65,50 @@ def table1(
     store: str = "runs/lds-table1",
     resume: bool = False,
 ) -> Rows:
-    """Classify videos and sequences by bags of systems (BoS) and pyramid pooling (STPM), eight ways.
+    """Classify videos and sequences by bags of systems (BoS) and pyramid pooling (STPM), with eight methods.
 
     Parameters
     ----------
     data : path-like, optional
-        Folder of videos in the `layout` of a published collection, see `read_textures`: then it is the data set.
+        Folder of videos in the `layout` of a published collection, see `read_textures`. It replaces the data sets.
     layout : {"dyntex++", "yupenn", "dyntex"}
     datasets : sequence of str
         Any of ``"japanese-vowels"``, ``"basic-motions"`` (their published test parts) and ``"dynamic-textures"``
         (generated; each video left out once).
     kernel : str or kernel object
-        Of the clusterings and dictionaries of PGD and ours, such as ``"martin"``; MDS, Grass-3 and LDSST have theirs.
+        The kernel of the clusterings and dictionaries of PGD and of our method, such as ``"martin"``. MDS, Grass-3 and
+        LDSST have their own kernels.
     n_words : int
-        Codewords and atoms.
+        Number of codewords and atoms.
     n_states, size
-        Of the systems of video blocks, and the frames, rows and columns of a block.
+        Number of states of the systems of video blocks, and frames, rows and columns of a block.
     n_videos : int
-        Generated dynamic textures.
+        Number of generated dynamic textures.
     max_blocks : int
-        Random blocks of each video that codewords are learned from.
+        Number of random blocks of each video from which codewords are learned.
     max_iter : int
         Epochs.
     alpha : float
     n_seeds : int
-        Starts of the codewords.
+        Number of random starts of the codewords.
     n_folds : int, optional
-        Parts of the videos that are left out in turn; each video by default.
+        Number of folds of the videos; by default one video is left out at a time.
     store : str
-        Folder for what is finished.
+        Folder for finished results.
     resume : bool
-        Continue with what `store` holds.
+        Continue with the results in `store`.
 
     Returns
     -------
     list of dict
-        Accuracies in %, with standard errors over the starts, and CPU seconds of learning and coding. The paper's
-        figures are given where its data are.
+        Accuracies in %, with standard errors over the starts, and CPU seconds of learning and coding. Results of the
+        paper are included for the data sets of the paper.
 
     Notes
     -----
-    Codewords of videos are learned from the blocks of all videos, without their classes, once per start; those of
-    sequences from the training part. C and the width of the chi-square kernel are chosen by cross-validation inside
-    every training part.
+    Codewords of videos are learned once per start from the blocks of all videos, without their classes. Codewords of
+    sequences are learned from the training part. C and the width of the chi-square kernel are chosen by
+    cross-validation inside every training part.
     """
     check_choice("layout", layout, LAYOUTS)
     sets = (layout,) if data is not None else names("datasets", datasets, DATASETS)
@@ -140,7 +141,7 @@ def table1(
 
 
 def _load(name: str, data: Path | str | None, size: Sequence[int], n_videos: int) -> tuple[list[Any], Any, int | None]:
-    """Return items, their classes, and how many come first for training; None where videos are left out in turn."""
+    """Return items, their classes, and the number of leading training items; None if videos are left out in turn."""
     if name in _IDENTIFICATION:
         found = recorded(name)
         return found.sequences, found.labels, {"japanese-vowels": 270, "basic-motions": 40}[name]
@@ -155,7 +156,7 @@ def _load(name: str, data: Path | str | None, size: Sequence[int], n_videos: int
 
 @dataclass(frozen=True)
 class _Items:
-    """A data set that is read when it is first asked for."""
+    """A data set that is read on first use."""
 
     name: str
     data: Path | str | None
@@ -196,7 +197,7 @@ def _chi_square_grams(features: Array) -> list[Array]:
 
 
 def _classified(grams: list[Array], labels: Any, train: Any, test: Any) -> NDArray[np.bool_]:
-    """Return which test items the machine that cross-validation in the training part chooses classifies right."""
+    """Return which test items are classified correctly by the machine that cross-validation selects."""
     least = int(np.unique(labels[train], return_counts=True)[1].min())
     folds = list(StratifiedKFold(max(2, min(5, least))).split(train, labels[train]))
 

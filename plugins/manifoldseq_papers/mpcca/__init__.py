@@ -1,1 +1,1 @@
-"""Multi-view super vectors, supplementary material: comparisons of fusions, our own."""
+"""Multi-view super vectors, supplementary material: our own comparisons of fusion methods."""

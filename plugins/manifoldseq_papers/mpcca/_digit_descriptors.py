@@ -12,11 +12,11 @@ _CONTRAST = 1.0
 
 
 def digit_descriptors() -> tuple[list[Array], list[Array], NDArray[np.int64]]:
-    """Return scikit-learn's 1797 digits as bags of paired descriptors, and the digits.
+    """Return scikit-learn's 1797 digits as bags of paired descriptors, and their labels.
 
-    Every patch of 4 × 4 pixels that is not empty (deviation of at least one grey level of 16) has two descriptors: its
-    16 pixels, and histograms of its gradients, 8 angles in 2 × 2 cells, weighted by their lengths. Where a patch was is
-    not kept.
+    Every patch of 4 × 4 pixels that is not empty (standard deviation of at least one of 16 grey levels) has two
+    descriptors: its 16 pixels, and histograms of its gradients (8 angles in 2 × 2 cells), weighted by the gradients'
+    lengths. The positions of patches are discarded.
 
     Returns
     -------

