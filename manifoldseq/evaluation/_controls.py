@@ -62,8 +62,9 @@ class OfSequences(BaseEstimator):
     def _features(self, X: Any, *, reset: bool) -> Array:
         sequences = validate_sequences(self, X, reset=reset)
         keep_channel_names(self, X) if reset else check_channel_names(self, X)
-        learned = self._described.learned
-        features = self._described(**({"random_state": cast(Any, self).random_state} if learned else {}))
+        features, learned = self._described(), self._described.learned
+        if "random_state" in features.get_params():
+            features.set_params(random_state=cast(Any, self).random_state)
         if reset:
             features.learn(sequences)
         for name in learned:
@@ -77,8 +78,7 @@ class SequenceFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEs
 
     n_features_in_: int
     learned: ClassVar[tuple[str, ...]] = ()
-    """Attributes that `learn` sets, by which other sequences are described; a subclass that has some has a
-    `random_state`."""
+    """Attributes that `learn` sets, by which other sequences are described."""
 
     def fit(self, X: Any, y: object = None) -> Self:
         """Check the sequences, a list of arrays (T, d)."""

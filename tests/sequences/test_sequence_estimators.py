@@ -50,7 +50,7 @@ def levels(seed=0, N=45):
 CASES = {
     "steps": (steps, {"spectrum", "autocovariance", "convolutions"}),
     "bumps": (bumps, {"shape", "warping"}),
-    "levels": (levels, {"statistics", "dynamics"}),
+    "levels": (levels, {"statistics", "dynamics", "warping", "convolutions"}),
 }
 
 
