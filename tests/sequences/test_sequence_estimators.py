@@ -11,7 +11,7 @@ import pytest
 from sklearn.metrics import adjusted_rand_score
 
 import manifoldseq as ms
-from manifoldseq.models import Choice, as_good
+from manifoldseq.models import Choice, Step, as_good
 from manifoldseq_sequences import SequenceClassifier, SequenceKMeans, SequenceNeighbors
 from manifoldseq_sequences._weights import BUNDLED, learned_weights, separated
 
@@ -267,6 +267,12 @@ def test_the_record_prints_and_plots_what_decided() -> None:
     assert ax.get_ylabel().startswith("agreement of random halves")
     ring = next(line for line in ax.lines if line.get_label() == "chosen")
     np.testing.assert_allclose(np.asarray(ring.get_ydata()), choice.steps[0].figure[choice.steps[0].chosen])
+
+
+def test_long_tables_are_cut_but_show_what_was_chosen() -> None:
+    step = Step("loss", "", [{"C": c} for c in range(20)], np.arange(20.0), [15])
+    lines = step.lines()
+    assert len(lines) == 14 and "the first 12 of 20" in lines[0] and lines[-1].startswith(">") and "C=15" in lines[-1]
 
 
 def test_one_standard_error_is_that_of_paired_differences() -> None:

@@ -21,6 +21,7 @@ from manifoldseq.estimators import (
     quoted,
 )
 from manifoldseq.execution import one_blas_thread
+from manifoldseq.models import Choice, Step
 
 from ..clustering._settings import SettingsChoice, is_open, settled
 from ..identification._identifier import LDSIdentifier
@@ -36,7 +37,7 @@ from ..kernels._moments import fitted_kernel, keep_moment_weights
 from ..kernels._resolved import check_kernel, manifold_of
 from ..systems._record import Systems
 from ._atom_families import SystemAtoms
-from ._labelled_settings import AccuracyChoice, choose_by_labels
+from ._labelled_settings import choose_by_labels
 from ._lasso import positive_semidefinite, sparse_codes, zero_codes
 
 Array = NDArray[np.floating[Any]]
@@ -102,7 +103,7 @@ class LDSClassifier(ClassifierMixin, SequenceEstimator):
         Their classes, as places in `classes_`.
     temperature_ : float
         What scores are divided by for `predict_proba`; absent where a class has one sequence.
-    choice_ : AccuracyChoice or SettingsChoice
+    choice_ : manifoldseq.models.Choice or SettingsChoice
         How ``n_states="auto"`` was decided, by the labels or, where a class has one sequence, without them; absent if
         it was given.
     moment_weights_ : ndarray of shape (2 d,)
@@ -133,7 +134,7 @@ class LDSClassifier(ClassifierMixin, SequenceEstimator):
     ['slow']
     """
 
-    stored_types = (*SequenceEstimator.stored_types, SettingsChoice, AccuracyChoice)
+    stored_types = (*SequenceEstimator.stored_types, SettingsChoice, Choice, Step)
 
     def __init__(
         self,
