@@ -60,6 +60,8 @@ def manifoldseq_estimators() -> Iterator[hooks.EstimatorSpec]:
     yield hooks.EstimatorSpec(
         "sequence-kmeans",
         factory=at("_kmeans:SequenceKMeans"),
+        auto=("n_clusters",),
+        cost=at("_kmeans:cost_of_choice"),
         plots=("sequence-choice",),
         summary="k-means of sequences under a sum of kernels whose weights are learned without labels",
     )

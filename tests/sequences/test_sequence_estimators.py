@@ -93,6 +93,66 @@ def test_a_large_set_is_clustered_by_a_part_of_it(monkeypatch: pytest.MonkeyPatc
     assert len(model.sequences_) == 18 and adjusted_rand_score(y, model.labels_) == 1.0
 
 
+def test_the_number_of_clusters_is_chosen_without_labels() -> None:
+    X, y = levels()
+    model = SequenceKMeans("auto", random_state=0).fit(X)
+    assert model.n_clusters_ == 3 and adjusted_rand_score(y, model.labels_) >= 0.9
+    numbers, weights = model.choice_.steps
+    assert [one["n_clusters"] for one in numbers.params] == list(range(2, 12))  # 45 sequences
+    assert model.choice_.best_params == {"n_clusters": 3, "kernel": weights_of(weights)}
+    again = SequenceKMeans(random_state=0).set_params(**model.choice_.best_params).fit(X)
+    assert adjusted_rand_score(model.labels_, again.labels_) == 1.0
+    alone = SequenceKMeans("auto", kernel="statistics", random_state=0).fit(X)
+    assert alone.choice_.best_params == {"n_clusters": alone.n_clusters_} and len(alone.choice_.steps) == 1
+    with pytest.raises(ValueError, match="X has 3 sequences for n_clusters='auto', which compares halves"):
+        SequenceKMeans("auto").fit(X[:3])
+
+
+def weights_of(step: Step) -> dict[str, float]:
+    return {step.params[i]["kernel"]: round(float(step.columns["weight"][i]), 4) for i in step.chosen}
+
+
+@pytest.mark.parametrize("after", [1, 4, 7])
+def test_an_interrupted_fit_goes_on_to_the_same_result(
+    after: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("manifoldseq_sequences._kmeans.REFERENCE", 18)
+    X = steps()[0]
+    whole = SequenceKMeans(3, random_state=0).fit(X)
+
+    def interrupt(event: ms.Event) -> None:
+        if event.nit == after:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        SequenceKMeans(3, random_state=0).fit(X, observers=[interrupt], checkpoint=tmp_path)
+    computed = []
+    resumed = SequenceKMeans(3, random_state=0)
+    resumed.fit(X, observers=[lambda event: computed.append(event.nit)], checkpoint=tmp_path, resume=True)
+    assert [nit for nit in computed if nit > after] == list(range(after + 1, 8))
+    assert resumed.weights_ == whole.weights_ and resumed.inertia_ == whole.inertia_
+    np.testing.assert_array_equal(resumed.labels_, whole.labels_)
+    np.testing.assert_array_equal(resumed.transform(X), whole.transform(X))
+    with pytest.raises(ms.storage.CheckpointError):
+        SequenceKMeans(2, random_state=0).fit(X, checkpoint=tmp_path, resume=True)
+
+
+def test_a_fit_does_not_depend_on_the_executor() -> None:
+    X, model = steps()[0], clustered("steps")
+    with ms.execution.using("threads", 3):
+        again = SequenceKMeans(3, random_state=0).fit(X)
+    assert again.weights_ == model.weights_ and again.inertia_ == model.inertia_
+
+
+def test_missing_values_are_an_error_that_names_them() -> None:
+    X = [x.copy() for x in levels()[0]]
+    X[3][5, 1] = np.nan
+    with pytest.raises(ValueError, match="sequence 3 has NaN at t=5, channel 1: remove or fill it"):
+        SequenceKMeans(3).fit(X)
+    with pytest.raises(ValueError, match="sequence 3 has NaN at t=5, channel 1: remove or fill it"):
+        clustered("levels").predict(X)
+
+
 # The rule without labels, on coordinates whose clusters are known.
 
 
