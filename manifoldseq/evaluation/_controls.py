@@ -74,7 +74,18 @@ class OfSequences(BaseEstimator):
 
 
 class SequenceFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
-    """One row of features per sequence."""
+    """One row of features per sequence: the base class of `ChannelStatistics`, `LogSpectrum` and others.
+
+    A subclass defines `described`, and `learn` with `learned` where other sequences are described by what was learned.
+
+    Examples
+    --------
+    >>> class Lengths(SequenceFeatures):
+    ...     def described(self, sequences):
+    ...         return np.array([[float(len(x))] for x in sequences])
+    >>> Lengths().fit_transform([[[0.0], [1.0]], [[2.0]]]).tolist()
+    [[2.0], [1.0]]
+    """
 
     n_features_in_: int
     learned: ClassVar[tuple[str, ...]] = ()

@@ -5,9 +5,11 @@ from __future__ import annotations
 import warnings
 from functools import cache
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from matplotlib.figure import Figure
 from sklearn.metrics import adjusted_rand_score
 
 import manifoldseq as ms
@@ -104,6 +106,12 @@ def test_the_number_of_clusters_is_chosen_without_labels() -> None:
     assert adjusted_rand_score(model.labels_, again.labels_) == 1.0
     alone = SequenceKMeans("auto", kernel="statistics", random_state=0).fit(X)
     assert alone.choice_.best_params == {"n_clusters": alone.n_clusters_} and len(alone.choice_.steps) == 1
+    plot = ms.hooks.get_record(ms.hooks.PlotSpec, "sequence-choice")
+    for fitted, label in ((model, "kernel"), (alone, "n_clusters")):
+        result, ax = SimpleNamespace(estimator=fitted), Figure().subplots()
+        assert plot.accepts(result)
+        plot.draw(ax, result)
+        assert ax.get_xlabel() == label and len(ax.get_xticks()) == len(fitted.choice_.steps[-1].params)
     with pytest.raises(ValueError, match="X has 3 sequences for n_clusters='auto', which compares halves"):
         SequenceKMeans("auto").fit(X[:3])
 
