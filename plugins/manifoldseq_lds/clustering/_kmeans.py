@@ -199,7 +199,8 @@ class LDSKMeans(Chosen, ClassNamePrefixFeaturesOutMixin, TransformerMixin, Clust
         is the table. Absent if both were given.
     stability_ : float
         Mean adjusted Rand index between clusterings of random halves of the data with the chosen settings, as in
-        `choice_`, and with the chosen number of clusters: 1 is perfect, 0 chance. Absent if nothing was compared.
+        `choice_`, and with the chosen number of clusters: 1 where the halves agree, 0 by chance. It says that clusters
+        are repeatable, not that they are right. Absent if nothing was compared.
     agreement_ : float
         Mean adjusted Rand index of the starts that raced with the best of them, after a fit with ``n_init="auto"`` and
         ``init="k-means++"``. The best of ten is steadier than one of them: other seeds agree at least about as well.

@@ -87,8 +87,8 @@ class ClusteringChoice:
         Squared error of forecasts one step ahead on what was held out, relative to that of the mean; NaN where the grid
         has no settings of the identification.
     stability : ndarray of shape (len(params),)
-        Mean agreement of two halves, an adjusted Rand index: 1 is perfect, 0 chance. NaN where the forecasts are not
-        the best ones.
+        Mean agreement of two halves, an adjusted Rand index: 1 where they agree, 0 by chance. NaN where the forecasts
+        are not the best ones.
     error : ndarray of shape (len(params),)
         Its standard errors.
     time : float

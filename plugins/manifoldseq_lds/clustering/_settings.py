@@ -97,7 +97,7 @@ class SettingsChoice:
         nothing, too few sequences for a comparison. `fit` warns with them.
     clusters : list of int
         Numbers of clusters whose stabilities were averaged: `n_clusters`, or 2, 4 and 8 where an estimator has none or
-        chooses it. Such a mean is well below 1 (0.5, say) for perfect clusters, as at most one of the numbers is
+        chooses it. Such a mean is well below 1 (0.5, say) for repeatable clusters, as at most one of the numbers is
         theirs: it compares settings, and judges no clustering.
     """
 

@@ -78,7 +78,8 @@ class LDSSpectralClustering(Chosen, ClusterMixin, SequenceEstimator):
         How ``n_states="auto"`` was decided; absent if it was given.
     stability_ : float
         Mean adjusted Rand index between clusterings of random halves of the data with the chosen settings, as in
-        `choice_`: 1 is perfect, 0 chance. Absent if nothing was compared.
+        `choice_`: 1 where the halves agree, 0 by chance. It says that clusters are repeatable, not that they are right.
+        Absent if nothing was compared.
     silhouette_ : float
         Mean silhouette of the sequences, with ``sqrt(2 - 2 affinity)`` as distance; NaN for one cluster.
     moment_weights_ : ndarray of shape (2 d,)
