@@ -88,9 +88,9 @@ $(REAL): $(RUN)
 
 demo: $(RUN)
 	@rm -rf runs/demo runs/demo-structure
-	@$(BIN)/manifoldseq fit lds-kmeans damaged-structure --set n_clusters=4 --seed 0 -o runs/demo-structure
+	@$(BIN)/manifoldseq fit sequence-kmeans damaged-structure --set n_clusters=4 --seed 0 -o runs/demo-structure
 	@echo
-	@$(BIN)/manifoldseq fit lds-kmeans japanese-vowels --set n_clusters=9 --seed 0 -o runs/demo
+	@$(BIN)/manifoldseq fit sequence-kmeans japanese-vowels --set n_clusters=9 --seed 0 -o runs/demo
 
 lint: $(DEV)
 	$(BIN)/ruff check .

@@ -46,7 +46,7 @@ _WORDS = ("name", "why", "seconds")  # of a row, what is not a figure of the fit
 @click.option(
     "--choose",
     is_flag=True,
-    help="Choose parameters that are not set, without labels, as --set n_clusters=auto does for lds-kmeans.",
+    help="Choose parameters that are not set, without labels, as --set n_clusters=auto does for sequence-kmeans.",
 )
 @click.option(
     "--quality/--no-quality", default=True, help="Compute a quality figure and compare it with simple controls [yes]."
@@ -93,7 +93,7 @@ def fit(
       manifoldseq fit lds-kmeans basic-motions --set n_clusters=4 -o runs/bm
       manifoldseq fit lds-kmeans walks.csv --read id=subject --labels kinds.txt
       manifoldseq fit lds-kmeans walks.csv --read channels=knee,hip --read time=t
-      manifoldseq fit lds-kmeans recordings/ --set n_clusters=auto
+      manifoldseq fit sequence-kmeans recordings/ --set n_clusters=auto
       manifoldseq fit lds-kmeans walks.npz --set identifier.center=false
       manifoldseq fit mixture-pcca images.csv sounds.csv --set missing=em
       manifoldseq fit mixture-pcca table.npy --views 76,216 --set n_components=8

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
         RowClassifier,
         RowKMeans,
         RowNeighbors,
+        SequenceFeatures,
         StatisticsClassifier,
         StatisticsKMeans,
     )
@@ -27,17 +28,22 @@ if TYPE_CHECKING:
         ConvolutionsClassifier,
         ConvolutionsKMeans,
         CurvesKMeans,
-        LogSpectrum,
-        RandomConvolutions,
-        ResampledCurves,
         SpectrumClassifier,
         SpectrumKMeans,
         WarpingClassifier,
         WarpingKMedoids,
     )
+    from ._sequence_features import (
+        AlignedCurves,
+        LogSpectrum,
+        RandomConvolutions,
+        ResampledCurves,
+        warping_distances,
+    )
     from ._tasks import default_controls
 
 __all__ = [
+    "AlignedCurves",
     "AutocovarianceClassifier",
     "AutocovarianceKMeans",
     "ChannelStatistics",
@@ -54,6 +60,7 @@ __all__ = [
     "RowClassifier",
     "RowKMeans",
     "RowNeighbors",
+    "SequenceFeatures",
     "SpectrumClassifier",
     "SpectrumKMeans",
     "StatisticsClassifier",
@@ -64,21 +71,24 @@ __all__ = [
     "default_controls",
     "evaluate",
     "imputation_error",
+    "warping_distances",
 ]
 
 _MODULES = {
+    "AlignedCurves": "_sequence_features",
+    "LogSpectrum": "_sequence_features",
+    "RandomConvolutions": "_sequence_features",
+    "ResampledCurves": "_sequence_features",
     "baseline_forecasts": "_forecast_baselines",
     "default_controls": "_tasks",
     "evaluate": "_evaluate",
     "imputation_error": "_imputation_error",
+    "warping_distances": "_sequence_features",
 } | dict.fromkeys(
     (
         "ConvolutionsClassifier",
         "ConvolutionsKMeans",
         "CurvesKMeans",
-        "LogSpectrum",
-        "RandomConvolutions",
-        "ResampledCurves",
         "SpectrumClassifier",
         "SpectrumKMeans",
         "WarpingClassifier",

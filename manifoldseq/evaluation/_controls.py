@@ -62,8 +62,9 @@ class OfSequences(BaseEstimator):
     def _features(self, X: Any, *, reset: bool) -> Array:
         sequences = validate_sequences(self, X, reset=reset)
         keep_channel_names(self, X) if reset else check_channel_names(self, X)
-        learned = self._described.learned
-        features = self._described(**({"random_state": cast(Any, self).random_state} if learned else {}))
+        features, learned = self._described(), self._described.learned
+        if "random_state" in features.get_params():
+            features.set_params(random_state=cast(Any, self).random_state)
         if reset:
             features.learn(sequences)
         for name in learned:
@@ -73,14 +74,22 @@ class OfSequences(BaseEstimator):
 
 
 class SequenceFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
-    """One row of features per sequence."""
+    """One row of features per sequence: the base class of `ChannelStatistics`, `LogSpectrum` and others.
+
+    A subclass defines `described`, and `learn` with `learned` where other sequences are described by what was learned.
+
+    Examples
+    --------
+    >>> class Lengths(SequenceFeatures):
+    ...     def described(self, sequences):
+    ...         return np.array([[float(len(x))] for x in sequences])
+    >>> Lengths().fit_transform([[[0.0], [1.0]], [[2.0]]]).tolist()
+    [[2.0], [1.0]]
+    """
 
     n_features_in_: int
     learned: ClassVar[tuple[str, ...]] = ()
-    """Attributes that `learn` sets, for the description of other sequences.
-
-    A subclass with such attributes has a `random_state`.
-    """
+    """Attributes that `learn` sets, for the description of other sequences."""
 
     def fit(self, X: Any, y: object = None) -> Self:
         """Validate the sequences, a list of arrays (T, d)."""

@@ -340,7 +340,7 @@ class _Judge:
     def clusters(self) -> Evaluation:
         """Evaluate the agreement with the labels, and between fits."""
         agreement = "agreement_of_parts"
-        rows = self.rows(self.cluster_figures)
+        rows = self.rows(self.cluster_figures, fits=1 + HALVINGS)
         own = rows[0]
         if "why" not in own and len(np.unique(assigned(self.own.model, self.own.X))) == 1:
             return self.one_cluster(rows, agreement)
@@ -473,21 +473,23 @@ class _Judge:
 
     # What the tasks share.
 
-    def rows(self, figures: Callable[[_Candidate], Sequence[Callable[[], Measured]]]) -> list[dict[str, Any]]:
-        """Return a row for the estimator and one for each control."""
+    def rows(
+        self, figures: Callable[[_Candidate], Sequence[Callable[[], Measured]]], fits: int = 1
+    ) -> list[dict[str, Any]]:
+        """Return a row for the estimator and one for each control, whose figures take so many fits to all members."""
         rows = [_row(self.own.name, figures(self.own))]
         for name in self.controls:
             try:
                 control = self.control(name)
                 if control is not None:
-                    self.check_time(control)
+                    self.check_time(control, fits)
                     rows.append(_row(name, figures(control)))
             except Exception as error:
                 rows.append({"name": name, "why": _sentence(error)})
         return rows
 
-    def check_time(self, control: _Candidate) -> None:
-        """Raise Unmeasured if a fit of a control would take too long, as estimated from a fit to few members."""
+    def check_time(self, control: _Candidate, fits: int) -> None:
+        """Raise Unmeasured if the fits of a control would take too long, as estimated from a fit to few members."""
         n = size(control.X, control.input)
         if n <= _MANY:
             return
@@ -495,9 +497,9 @@ class _Judge:
         began = time.perf_counter()
         with suppress(Exception):  # what fails here fails again, with its reason
             fitted(control.model, taken(control.X, rows, control.input), self.labels_of(rows))
-        expected = 10 * n / _MANY * (time.perf_counter() - began)
+        expected = fits * 10 * n / _MANY * (time.perf_counter() - began)
         if expected > self.seconds:
-            raise Unmeasured(f"a fit would take about {expected:.0f} s, longer than {self.seconds:.0f} s")
+            raise Unmeasured(f"its fits would take about {expected:.0f} s, longer than {self.seconds:.0f} s")
 
     def labels_of(self, rows: Labels) -> Labels | None:
         """Return the labels of some members, if there are labels."""
@@ -542,7 +544,8 @@ class _Judge:
                 told.append((pair[0], pair[1]))
             return measured
 
-        rows = [*self.rows(lambda one: [lambda: figure(one)]), {"name": CHANCE, "accuracy": largest_class(y, folds)}]
+        compared = self.rows(lambda one: [lambda: figure(one)], fits=len(folds))
+        rows = [*compared, {"name": CHANCE, "accuracy": largest_class(y, folds)}]
         own = rows[0].get("accuracy")
         how = f"{len(folds)}-fold cross-validation" if len(folds) > 1 else "one part held out"
         verdict = "" if own is None else f"{own:.0%} {said} ({how})"

@@ -4,174 +4,24 @@ Each baseline is a standard method for one kind of difference between sequences:
 time, local patterns at any place, and shapes at different speeds. None of them needs a model.
 """
 
-from itertools import combinations
 from typing import Any, ClassVar, Self, cast
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.signal import welch
-from sklearn.base import BaseEstimator, ClassifierMixin, ClassNamePrefixFeaturesOutMixin, ClusterMixin, TransformerMixin
+from sklearn.base import ClassifierMixin, ClassNamePrefixFeaturesOutMixin, ClusterMixin, TransformerMixin
 from sklearn.linear_model import RidgeClassifierCV
 from sklearn.svm import SVC
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted
 
-from ..estimators import (
-    check_channel_names,
-    check_parameters,
-    check_positive,
-    check_whole,
-    keep_channel_names,
-    random_generator,
-    validate_sequences,
-)
-from ._controls import (
-    ChannelStatistics,
-    LaggedAutocovariance,
-    OfSequences,
-    SequenceFeatures,
-    _KMeans,
-    location_and_scale,
-)
+from ..estimators import check_parameters, check_positive, check_whole, random_generator
+from ._controls import ChannelStatistics, LaggedAutocovariance, OfSequences, _KMeans, location_and_scale
+from ._sequence_features import AlignedCurves, LogSpectrum, RandomConvolutions, ResampledCurves, warping_distances
 
 Array = NDArray[np.float64]
 
-_BINS = 128
-"""Number of frequencies of `LogSpectrum`, half of the steps of a segment.
-
-32 frequencies do not separate steps at 0.8 Hz from steps at 1.3 Hz at a sampling rate of 100 Hz (`make bench-real`).
-"""
-_STEPS = 64
-"""Number of points of `ResampledCurves`."""
-_WARPED = 100
-"""Maximum number of points of resampled sequences for time warping, whose time is quadratic in this number."""
-_WINDOW = 0.1
-"""Maximum distance of a warping path from the diagonal, relative to the number of points."""
 _MEDOIDS = 1000
 """Maximum number of sequences for the search of medoids, because the number of distances is quadratic."""
-_DILATIONS = 8
-_BIASES = 2
-_TAPS = np.array(list(combinations(range(9), 3)))
-"""Positions of the three weights 2 in each of the 84 kernels of length 9 of MiniRocket; the other weights are -1."""
-_FLOOR = 1e-3
-"""Fraction of the mean power that is added to a spectrum before its logarithm."""
-
-
-class LogSpectrum(SequenceFeatures):
-    """Logarithms of the power of the channels of a sequence at 128 frequencies, by Welch's method.
-
-    The power of each channel is divided by its variance; half of the logarithm of the variance is the last feature.
-    `transform` returns an array (N, d * 129).
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> t = np.arange(200.0)
-    >>> spectra = LogSpectrum().fit_transform([np.sin(w * t)[:, None] for w in (0.2, 2.0)])
-    >>> spectra[:, :-1].argmax(axis=1).tolist()
-    [7, 80]
-    """
-
-    def described(self, sequences: list[Array]) -> Array:
-        """Return the logarithms channel by channel."""
-        return np.stack([self._of(x) for x in sequences])
-
-    def _of(self, x: Array) -> Array:
-        centred = x - x.mean(axis=0)
-        variance = np.mean(centred**2, axis=0)
-        z = centred / np.sqrt(np.where(variance > 0, variance, 1.0))
-        segment = min(2 * _BINS, len(z))
-        power = welch(z, nperseg=segment, nfft=2 * _BINS, axis=0, detrend=cast(Any, False))[1][1:]
-        size = 0.5 * np.log(variance + np.finfo(float).tiny)
-        return np.concatenate([np.log(power + _FLOOR), size[None]]).T.ravel()
-
-
-class ResampledCurves(SequenceFeatures):
-    """The channels of a sequence at 64 points that are evenly spaced between its ends, each standardized.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> short, long = np.arange(5.0)[:, None], np.arange(50.0)[:, None]
-    >>> a, b = ResampledCurves().fit_transform([short, long])
-    >>> bool(np.allclose(a, b))
-    True
-    """
-
-    def described(self, sequences: list[Array]) -> Array:
-        """Return the curves channel by channel, (N, d * 64)."""
-        curves = resampled(sequences, _STEPS)
-        curves = curves - curves.mean(axis=1, keepdims=True)
-        spread = curves.std(axis=1, keepdims=True)
-        curves = curves / np.where(spread > 0, spread, 1.0)
-        return curves.swapaxes(1, 2).reshape(len(curves), -1)
-
-
-class RandomConvolutions(SequenceFeatures):
-    """Fractions of the steps at which a convolution of a sequence with a kernel exceeds a threshold.
-
-    The features use the 84 kernels of MiniRocket (Dempster, Schmidt and Webb 2021) with up to eight logarithmically
-    spaced dilations, random signed sums of channels, and thresholds that are random quantiles of the convolution of one
-    of the sequences of `fit`. Channels are standardized over all of these sequences.
-
-    Parameters
-    ----------
-    random_state : int or None
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> X = [np.arange(30.0)[:, None] % period for period in (2, 3)]
-    >>> RandomConvolutions(random_state=0).fit_transform(X).shape
-    (2, 504)
-    """
-
-    learned = ("channel_mean_", "channel_scale_", "dilations_", "mixing_", "thresholds_")
-
-    def __init__(self, random_state: int | None = None) -> None:
-        self.random_state = random_state
-
-    def learn(self, sequences: list[Array]) -> None:
-        """Draw dilations, sums of channels and thresholds."""
-        rng = random_generator(self.random_state)
-        self.channel_mean_, self.channel_scale_ = channel_scale(sequences)
-        longest, d = max(map(len, sequences)), sequences[0].shape[1]
-        most = max(np.log2(max(longest - 1, 8) / 8), 0.0)
-        self.dilations_ = np.unique(np.floor(2 ** np.linspace(0, most, _DILATIONS)).astype(np.intp))
-        self.mixing_ = np.zeros((len(self.dilations_), d, len(_TAPS)))
-        for mixing in self.mixing_:
-            for kernel in mixing.T:
-                some = rng.choice(d, size=int(rng.integers(1, min(d, 9) + 1)), replace=False)
-                kernel[some] = 1.0
-        self.thresholds_ = np.empty((len(self.dilations_), _BIASES, len(_TAPS)))
-        for place in range(len(self.dilations_)):
-            some = rng.choice(len(sequences), size=min(len(sequences), 8), replace=False)
-            values = np.concatenate([self._convolved(sequences[i], place) for i in some])
-            quantiles = rng.uniform(0.1, 0.9, (_BIASES, len(_TAPS)))
-            order = np.sort(values, axis=0)
-            order = (order[1:] + order[:-1]) / 2 if len(order) > 1 else order  # no threshold is itself a value
-            self.thresholds_[place] = np.take_along_axis(order, (quantiles * len(order)).astype(np.intp), axis=0)
-
-    def described(self, sequences: list[Array]) -> Array:
-        """Return the fractions dilation by dilation, (N, n_dilations * 2 * 84)."""
-        return np.stack([self._of(x) for x in sequences])
-
-    def _of(self, x: Array) -> Array:
-        parts = []
-        for place, thresholds in enumerate(self.thresholds_):
-            values = self._convolved(x, place)
-            parts += [np.mean(values > bias, axis=0) for bias in thresholds]
-        return np.concatenate(parts)
-
-    def _convolved(self, x: Array, place: int) -> Array:
-        """Return the convolutions (T, 84) with one dilation; beyond the ends of the sequence the channels are zero."""
-        step = int(self.dilations_[place])
-        mixed = ((x - self.channel_mean_) / self.channel_scale_) @ self.mixing_[place]
-        padded = np.pad(mixed, ((4 * step, 4 * step), (0, 0)))
-        taps = [padded[tap * step : tap * step + len(x)] for tap in range(9)]
-        total = -sum(taps[1:], taps[0])
-        every = np.stack(taps)  # (9, T, 84)
-        return total + 3 * sum(every[_TAPS[:, k], :, np.arange(len(_TAPS))].T for k in range(3))
 
 
 def descriptions_of(sequences: list[Array]) -> list[Array]:
@@ -216,64 +66,15 @@ def explained_share(clusters: NDArray[Any], descriptions: list[Array]) -> float:
     return float(np.mean([(share - chance) / (1 - chance) for share in shares]))
 
 
-def resampled(sequences: list[Array], n_steps: int) -> Array:
-    """Return sequences at evenly spaced points between their ends, (N, n_steps, d), by linear interpolation."""
-    places = np.linspace(0, 1, n_steps)
-    return np.stack(
-        [np.stack([np.interp(places, np.linspace(0, 1, len(x)), row) for row in x.T], axis=1) for x in sequences]
-    )
-
-
-def channel_scale(sequences: list[Array]) -> tuple[Array, Array]:
-    """Return the mean and the standard deviation of each channel over all sequences, one for a constant channel."""
-    every = np.concatenate(sequences)
-    scale = every.std(axis=0)
-    return every.mean(axis=0), np.where(scale > 0, scale, 1.0)
-
-
-def warping_distances(A: Array, B: Array, window: float = _WINDOW) -> Array:
-    """Return dynamic time warping distances between curves (n, L, d) and (m, L, d), within a Sakoe-Chiba band.
-
-    The distance is the square root of the minimum sum of squared differences along a path, as in
-    `dtaidistance.dtw_ndim.distance`.
-    """
-    L = A.shape[1]
-    radius = max(1, int(np.ceil(window * L)))
-    found = np.empty((len(A), len(B)))
-    b = np.ascontiguousarray(B.transpose(1, 2, 0))  # (L, d, m)
-    b_squared = np.sum(b**2, axis=1)
-    for start in range(0, len(A), 16):  # all pairs of these with B at once
-        a = np.ascontiguousarray(A[start : start + 16].transpose(1, 0, 2))  # (L, 16, d)
-        a_squared = np.sum(a**2, axis=2)
-        before: dict[int, Array] = {-1: np.zeros((a.shape[1], len(B)))}
-        for i in range(L):
-            row: dict[int, Array] = {}
-            for j in range(max(0, i - radius), min(L, i + radius + 1)):
-                last = [one for one in (before.get(j - 1), before.get(j), row.get(j - 1)) if one is not None]
-                cost = a[i] @ b[j]
-                cost *= -2
-                cost += a_squared[i][:, None]
-                cost += b_squared[j]
-                np.maximum(cost, 0, out=cost)
-                least = last[0] if len(last) == 1 else np.minimum(*last[:2])
-                row[j] = cost + (least if len(last) < 3 else np.minimum(least, last[2]))
-            before = row
-        found[start : start + 16] = np.sqrt(before[L - 1])
-    return found
-
-
-class _Warped(BaseEstimator):
+class _Warped(OfSequences):
     """An estimator of sequences by their warping distances."""
 
+    _described = AlignedCurves
+
     def _curves(self, X: Any, *, reset: bool) -> Array:
-        sequences = validate_sequences(self, X, reset=reset)
-        if reset:
-            keep_channel_names(self, X)
-            self.mean_, self.scale_ = channel_scale(sequences)
-            self.n_steps_ = min(_WARPED, max(map(len, sequences)))
-        else:
-            check_channel_names(self, X)
-        return (resampled(sequences, self.n_steps_) - self.mean_) / self.scale_
+        """Return curves (N, n_steps, d)."""
+        rows = self._features(X, reset=reset)
+        return rows.reshape(len(rows), cast(Any, self).n_steps_, -1)
 
 
 class SpectrumKMeans(_KMeans, OfSequences):
@@ -331,7 +132,8 @@ class WarpingKMedoids(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Cluster
         if self.n_clusters > len(curves):
             raise ValueError(f"n_clusters={self.n_clusters} for {len(curves)} sequences: pass at most that number")
         some = np.sort(rng.permutation(len(curves))[:_MEDOIDS])
-        D = warping_distances(curves[some], curves[some])
+        drawn = curves[some]
+        D = warping_distances(drawn, drawn)
         found = [_medoids(D, self.n_clusters, rng) for _ in range(self.n_init)]
         medoids = min(found, key=lambda one: float(D[one].min(axis=0).sum()))
         self.medoids_: NDArray[np.intp] = some[np.sort(medoids)]

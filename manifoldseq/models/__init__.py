@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 from .._extras import needing
 from ._assembly import Prepared, problem_of
 from ._choice import Choice, Step, as_good, summary
+from ._clusters import choose_n_clusters, most_stable, numbers_of_clusters
 
 if TYPE_CHECKING:
     from ._criteria import DensityCriteria
@@ -23,7 +24,10 @@ __all__ = [
     "RowMixture",
     "Step",
     "as_good",
+    "choose_n_clusters",
     "mixture_model",
+    "most_stable",
+    "numbers_of_clusters",
     "problem_of",
     "summary",
 ]

@@ -15,6 +15,8 @@ if TYPE_CHECKING:
 Array = NDArray[np.floating[Any]]
 Settings = dict[str, Any]
 TITLE = "How the settings were chosen"
+SHOWN = 12
+"""Rows of a table that are printed; a chosen row is printed wherever it is."""
 
 
 def as_good(values: Array, best: Array) -> bool:
@@ -82,7 +84,7 @@ class Step:
     columns: dict[str, Array] = field(default_factory=dict)
 
     def lines(self) -> list[str]:
-        """Return the lines of the table, with the chosen settings marked."""
+        """Return the lines of the table, with the chosen settings marked: the first twelve and the chosen ones."""
         if self.error is None:
             figures = [f"{figure:.4f}" for figure in self.figure]
         else:
@@ -90,8 +92,11 @@ class Step:
         columns = {self.heading: figures}
         columns |= {name: [f"{value:.3f}" for value in values] for name, values in self.columns.items()}
         widths = {name: max(map(len, (name, *cells))) for name, cells in columns.items()}
-        lines = ["  ".join([" ", *(f"{name:<{widths[name]}}" for name in columns), "settings"])[1:]]
+        more = f" (the first {SHOWN} of {len(self.params)})" if len(self.params) > SHOWN else ""
+        lines = ["  ".join([" ", *(f"{name:<{widths[name]}}" for name in columns), f"settings{more}"])[1:]]
         for i, one in enumerate(self.params):
+            if i >= SHOWN and i not in self.chosen:
+                continue
             cells = [f"{columns[name][i]:<{width}}" for name, width in widths.items()]
             lines.append("  ".join([">" if i in self.chosen else " ", *cells, text(one)]).replace("  ", " ", 1))
         return lines

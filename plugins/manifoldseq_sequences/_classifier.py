@@ -92,7 +92,7 @@ class SequenceClassifier(ClassesOfSequences):
         return self._machine().decision_function(cross)
 
     def predict(self, X: Any) -> NDArray[Any]:
-        """Return the class of each sequence."""
+        """Return the class of each sequence, (N,)."""
         cross, own = self._new_gram(X)
         Z = self.coordinates_
         return self.classes_[self._predicted(Z @ Z.T, self.targets_, cross, own)]

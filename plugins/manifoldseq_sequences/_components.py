@@ -46,25 +46,27 @@ class Components:
         return centred @ self.axes
 
 
-def components_of(
-    name: str, kernel: Any, sequences: Sequence[Array], n_clusters: int | None
-) -> tuple[Components, Array]:
-    """Fit a kernel to sequences; return its components and the coordinates of the sequences, (N, r).
-
-    A kernel that tells no two sequences apart has no axes.
-    """
+def gram_of(name: str, kernel: Any, sequences: Sequence[Array], n_clusters: int | None) -> tuple[Any, Array]:
+    """Return a kernel that is fitted to sequences, and its values between them, (N, N)."""
     items = as_items(sequences)
     fitted = fitted_to(kernel, items, n_clusters)
     packed = fitted.pack(items)
     K = np.asarray(fitted.cross(packed, packed), dtype=float)
     if not np.isfinite(K).all():
         raise ValueError(f"the kernel {name!r} has values that are not finite numbers")
-    K = (K + K.T) / 2
-    means = K.mean(axis=0)
-    w, V = np.linalg.eigh(K - means - means[:, None] + means.mean())
-    kept = w > max(NEGLIGIBLE * float(w[-1]), 1e-12 * float(np.abs(K).max()))
+    return fitted, (K + K.T) / 2
+
+
+def components_of(name: str, fitted: Any, gram: Array) -> tuple[Components, Array]:
+    """Return the components of a fitted kernel and the coordinates of the sequences, (N, r), from its values.
+
+    A kernel that tells no two sequences apart has no axes.
+    """
+    means = gram.mean(axis=0)
+    w, V = np.linalg.eigh(gram - means - means[:, None] + means.mean())
+    kept = w > max(NEGLIGIBLE * float(w[-1]), 1e-12 * float(np.abs(gram).max()))
     w, V = w[kept], V[:, kept]
-    mean_square = w.sum() / len(K)
+    mean_square = w.sum() / len(gram)
     # K V = V w, so that the centred matrix times the axes gives the coordinates V w**0.5, scaled
     return Components(name, fitted, means, V / np.sqrt(w * mean_square)), V * np.sqrt(w / mean_square)
 

@@ -22,7 +22,7 @@ from manifoldseq.estimators import (
 from manifoldseq.execution import map_ordered, one_blas_thread
 from manifoldseq.models import Choice, Step
 
-from ._components import Components, components_of
+from ._components import Components, as_items, components_of, fitted_to, gram_of
 from ._weights import BUNDLED
 
 Array = NDArray[np.float64]
@@ -78,32 +78,57 @@ class KernelsOfSequences(ObjectParameters, BaseEstimator):
         return validate_sequences(self, X, reset=False)
 
     def _descriptions(
-        self, sequences: list[Array], n_clusters: int | None
-    ) -> tuple[list[Components], dict[str, Array], list[str]]:
-        """Return the fitted kernels that may take part, the coordinates of the sequences under each, and notes."""
+        self, sequences: list[Array], n_clusters: int | None, start: Mapping[str, Any] | None = None, **loop: Any
+    ) -> tuple[list[Components], dict[str, Array], list[str], Mapping[str, Any]]:
+        """Return the fitted kernels that may take part, the coordinates of the sequences under each, notes, the state.
+
+        An iteration computes the matrix of one kernel where there is a checkpoint, else of all of them. `start` is a
+        part of its state: ``rows``, the sequences that are compared, by default all.
+        """
         asked = self._asked()
         optional = isinstance(self.kernel, str) and self.kernel in (AUTO, SUM) and self.kernels is None
-        found: list[Components] = []
-        coordinates: dict[str, Array] = {}
-        notes: list[str] = []
+        at_once = len(asked) if loop.get("checkpoint") is None else 1
+        known: dict[str, Any] = {}
 
-        def described(entry: tuple[str, Any]) -> tuple[Components, Array] | str:
-            name, kernel = entry
+        def described(task: tuple[str, Any, list[Array]]) -> tuple[Any, Array | str]:
+            name, kernel, compared = task
             try:
-                return components_of(name, kernel, sequences, n_clusters)
+                return gram_of(name, kernel, compared, n_clusters)
             except ValueError as error:
                 if not optional:
                     raise
-                return f"the kernel {quoted(name)} does not apply: {error}"
+                return None, f"the kernel {quoted(name)} does not apply: {error}"
+
+        def begin() -> tuple[dict[str, Any], ms.Measures]:
+            state = {"rows": np.arange(len(sequences)), **(start or {}), "grams": ()}
+            return state, ms.Measures(fun=1.0, extra={"of": float(-(-len(asked) // at_once))})
+
+        def step(state: dict[str, Any]) -> tuple[dict[str, Any], ms.Measures]:
+            compared = [sequences[i] for i in state["rows"]]
+            done = len(state["grams"])
+            tasks = [(*entry, compared) for entry in asked[done : done + at_once]]
+            found = map_ordered(described, tasks)
+            known.update({task[0]: fitted for task, (fitted, _) in zip(tasks, found, strict=True)})
+            grams = (*state["grams"], *(gram for _, gram in found))
+            return {**state, "grams": grams}, ms.Measures(fun=1 - len(grams) / len(asked))
 
         with one_blas_thread():
-            for result in map_ordered(described, asked):
-                if isinstance(result, str):
-                    notes.append(result)
-                    continue
-                found.append(result[0])
-                coordinates[result[0].name] = result[1]
-        return found, coordinates, notes
+            run = ms.iterate(step, begin, stop=ms.MaxIterations(-(-len(asked) // at_once)), **loop)
+            if run.status is ms.Status.INTERRUPTED:
+                raise KeyboardInterrupt
+            state: Any = run.state
+            items = as_items([sequences[i] for i in state["rows"]])
+
+            def components(task: tuple[str, Any, Array]) -> tuple[Components, Array]:
+                name, kernel, gram = task
+                # the kernels of a run that was resumed are fitted again
+                return components_of(name, known[name] if name in known else fitted_to(kernel, items, n_clusters), gram)
+
+            grams: list[Any] = list(state["grams"])
+            applied = [(*entry, gram) for entry, gram in zip(asked, grams, strict=True) if not isinstance(gram, str)]
+            found = map_ordered(components, applied)
+        coordinates = {one.name: Z for one, Z in found}
+        return [one for one, _ in found], coordinates, [gram for gram in grams if isinstance(gram, str)], state
 
     def _asked(self) -> list[tuple[str, Any]]:
         """Return the names and kernels that are compared or used."""

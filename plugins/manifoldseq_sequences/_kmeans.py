@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
@@ -10,12 +12,12 @@ from numpy.typing import NDArray
 from sklearn.base import ClassNamePrefixFeaturesOutMixin, ClusterMixin, TransformerMixin
 
 import manifoldseq as ms
-from manifoldseq.estimators import check_parameters, check_whole, random_generator, warn_of_few_distinct
+from manifoldseq.estimators import check_parameters, check_whole, marked, random_generator, warn_of_few_distinct
 from manifoldseq.execution import one_blas_thread
-from manifoldseq.models import Choice
+from manifoldseq.models import Choice, Step, choose_n_clusters, numbers_of_clusters
 
 from ._estimator import AUTO, RULES, KernelsOfSequences, warn_of
-from ._weights import learned_weights
+from ._weights import learned_weights, weights_of_any_number
 
 Array = NDArray[np.float64]
 
@@ -23,7 +25,17 @@ REFERENCE = 1000
 """Most sequences that are compared with each other; further ones go to the nearest centre."""
 SAME = 1e-10
 """Squared distances up to this share of the mean square are those of equal sequences."""
-_RULES = {**RULES, "n_clusters": check_whole, "n_init": check_whole}
+LEAST = 4
+"""Sequences whose halves can have two clusters."""
+
+
+def check_n_clusters(name: str, value: Any) -> None:
+    """Raise ValueError unless a value is "auto" or a whole number of at least 1."""
+    if not (isinstance(value, str) and value == AUTO):
+        check_whole(name, value)
+
+
+_RULES = {**RULES, "n_clusters": check_n_clusters, "n_init": check_whole}
 
 
 class SequenceKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, KernelsOfSequences):
@@ -36,7 +48,10 @@ class SequenceKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterM
 
     Parameters
     ----------
-    n_clusters : int
+    n_clusters : int or "auto"
+        ``"auto"``: chosen in `fit` without labels from two to twelve, as many as a quarter of the sequences: the most
+        clusters whose random halves agree as well as those of any other number
+        (`manifoldseq.models.choose_n_clusters`).
     kernel : str, kernel object or dict of str to float
         ``"auto"``: a sum of `kernels` whose weights are learned; `choice_` says how. ``"sum"``: all with equal weights.
         A registered name such as ``"shape"`` or a kernel object: this kernel alone. A dict: a sum with these weights.
@@ -55,7 +70,10 @@ class SequenceKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterM
     weights_ : dict of str to float
         Of the kernels; their sum is 1.
     choice_ : manifoldseq.models.Choice
-        How the weights were learned: ``print(model.choice_)`` is the table. Absent unless ``kernel="auto"``.
+        How the weights were learned, and the number of clusters: ``print(model.choice_)`` is the table. Absent unless
+        ``kernel="auto"`` or ``n_clusters="auto"``.
+    n_clusters_ : int
+        The number of clusters.
     inertia_ : float
         Sum of the squared distances of the sequences to their centres.
     components_ : dict
@@ -69,6 +87,9 @@ class SequenceKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterM
 
     Notes
     -----
+    Missing values are an error: fill them before, for instance by ``--read missing=linear`` in the shell or by
+    `manifoldseq.storage.interpolate`.
+
     The weights are a guess, for there are no labels. A description whose clusters are stable, balanced and found by
     other descriptions too can still be about something that you do not look for: a table of `choice_` with several
     stable descriptions that do not confirm each other says that there is more than one way to group the sequences.
@@ -85,7 +106,7 @@ class SequenceKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterM
 
     def __init__(
         self,
-        n_clusters: int = 8,
+        n_clusters: int | str = 8,
         *,
         kernel: Any = "auto",
         kernels: Any = None,
@@ -98,18 +119,32 @@ class SequenceKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterM
         self.n_init = n_init
         self.random_state = random_state
 
-    def fit(self, X: Any, y: object = None) -> Self:
+    def fit(
+        self,
+        X: Any,
+        y: object = None,
+        *,
+        observers: Sequence[Any] = (),
+        checkpoint: ms.storage.Checkpoint | str | Path | None = None,
+        resume: bool = False,
+    ) -> Self:
         """Cluster sequences.
 
         Parameters
         ----------
         X : list of array-like of shape (T_i, d)
         y : ignored
+        observers, checkpoint, resume
+            As in `manifoldseq.iterate`. With a checkpoint, one iteration compares the sequences by one kernel, which
+            takes nearly all of the time of a fit to many sequences; a resumed fit has the same result. Without one,
+            kernels are computed in parallel by the executor of the context (`manifoldseq.execution.using`).
 
         Raises
         ------
         ValueError
             For an invalid parameter or input; the message says which, where, and what to do.
+        KeyboardInterrupt
+            After Ctrl-C, and after a checkpoint.
 
         Warns
         -----
@@ -119,28 +154,24 @@ class SequenceKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterM
             If fewer sequences are different than there are clusters.
         """
         check_parameters(self, _RULES)
-        sequences, K = self._sequences(X, reset=True), int(self.n_clusters)
-        if len(sequences) < K:
-            raise ValueError(
-                f"X has {len(sequences)} sequences for n_clusters={K}: pass more sequences or lower n_clusters"
+        store = marked(checkpoint, lambda: (self, list(X)))
+        sequences, rng = self._sequences(X, reset=True), random_generator(self.random_state)
+        K = None if self.n_clusters == AUTO else int(self.n_clusters)
+        if len(sequences) < (LEAST if K is None else K):
+            said = f"n_clusters={self.n_clusters!r}" + (", which compares halves of the data" if K is None else "")
+            remedy = (
+                f"pass {LEAST} or more, or give n_clusters" if K is None else "pass more sequences or lower n_clusters"
             )
-        rng = random_generator(self.random_state)
+            raise ValueError(f"X has {len(sequences)} sequences for {said}: {remedy}")
         rows = np.arange(len(sequences))
         if len(rows) > REFERENCE:
             rows = np.sort(rng.permutation(len(rows))[:REFERENCE])
+        start = {"rows": rows, "rng": rng.bit_generator.state}
+        loop: dict[str, Any] = {"observers": observers, "checkpoint": store, "resume": resume}
+        components, coordinates, notes, state = self._descriptions(sequences, K, start, **loop)
+        rng.bit_generator.state, rows = state["rng"], np.array(state["rows"])  # of the run that was resumed
         reference = [sequences[i] for i in rows]
-        components, coordinates, notes = self._descriptions(reference, K)
-        self.__dict__.pop("choice_", None)
-        if isinstance(self.kernel, str) and self.kernel == AUTO:
-            with one_blas_thread():
-                choice = learned_weights(coordinates, K, rng)
-            self.choice_ = Choice(choice.steps, choice.best_params, [*notes, *choice.notes], choice.time)
-            weights: Mapping[str, float] = choice.best_params["kernel"]
-            warn_of(choice.notes)
-        elif isinstance(self.kernel, Mapping):
-            weights = {one.name: float(self.kernel[one.name]) for one in components}
-        else:
-            weights = dict.fromkeys(coordinates, 1.0)
+        weights, K = self._chosen(coordinates, K, rng, notes)
         self._keep(components, weights, reference)
         Z = self._joined(coordinates)
         with one_blas_thread():
@@ -150,6 +181,7 @@ class SequenceKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterM
             equal = own[:, None] + own - 2 * gram <= SAME * max(float(own.mean()), np.finfo(float).tiny)
         np.fill_diagonal(equal, True)
         members = np.eye(K)[labels]
+        self.n_clusters_ = K
         self.cluster_centers_ = members.T @ Z / members.sum(axis=0)[:, None]
         squared = _squared(Z, self.cluster_centers_)
         self.inertia_ = float(squared[np.arange(len(labels)), labels].sum())
@@ -162,6 +194,33 @@ class SequenceKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterM
             self.inertia_ += float(squared.min(axis=1).sum())
         warn_of_few_distinct(len(np.unique(equal.argmax(axis=1))), K, "n_clusters", "sequences")
         return self
+
+    def _chosen(
+        self, coordinates: Mapping[str, Array], n_clusters: int | None, rng: np.random.Generator, notes: list[str]
+    ) -> tuple[Mapping[str, float], int]:
+        """Return the weights of the kernels and the number of clusters; keep in `choice_` how they were chosen."""
+        self.__dict__.pop("choice_", None)
+        began, learned = time.perf_counter(), isinstance(self.kernel, str) and self.kernel == AUTO
+        weights: Mapping[str, float] = dict.fromkeys(coordinates, 1.0)
+        if isinstance(self.kernel, Mapping):
+            weights = {name: float(self.kernel[name]) for name in coordinates}
+        steps: list[Step] = []
+        params: dict[str, Any] = {}
+        with one_blas_thread():
+            if n_clusters is None:
+                first = weights_of_any_number(coordinates, rng) if learned else weights
+                gram = sum((w * (coordinates[name] @ coordinates[name].T) for name, w in first.items()), np.zeros(()))
+                steps.append(choose_n_clusters(gram, rng))
+                params |= steps[0].params[steps[0].chosen[0]]
+                n_clusters = int(params["n_clusters"])
+            if learned:
+                choice = learned_weights(coordinates, n_clusters, rng)
+                steps, params, notes = [*steps, *choice.steps], params | choice.best_params, [*notes, *choice.notes]
+                weights = choice.best_params["kernel"]
+                warn_of(choice.notes)
+        if params:
+            self.choice_ = Choice(steps, params, notes, time.perf_counter() - began)
+        return weights, n_clusters
 
     def predict(self, X: Any) -> NDArray[np.int64]:
         """Assign sequences to the nearest centre.
@@ -197,3 +256,14 @@ def _squared(Z: Array, centres: Array) -> Array:
     """Return squared distances of rows to centres, (N, K)."""
     # differences, because the root of a small difference of large squares is wrong in its eighth digit
     return np.stack([np.square(Z - centre).sum(axis=1) for centre in centres], axis=1)
+
+
+def cost_of_choice(estimator: Any, X: Any) -> str:
+    """Return a description of the computations of a fit; an empty text if the number of clusters is given."""
+    if estimator.n_clusters != AUTO or len(X) < LEAST:
+        return ""
+    clusters = numbers_of_clusters(len(X))
+    return (
+        f"n_clusters='auto': n_clusters {clusters[0]} to {clusters[-1]} by the agreement of random halves, under a sum "
+        "of kernels"
+    )

@@ -105,7 +105,7 @@ class SequenceNeighbors(ClassesOfSequences):
 
     @available_where(_check_classes)
     def predict(self, X: Any) -> NDArray[Any]:
-        """Return the most frequent class among the nearest sequences of `fit`; of equals, that of the nearest."""
+        """Return the most frequent class among the nearest sequences of `fit`, (N,); of equals, that of the nearest."""
         return self.classes_[_voted(self.targets_[self.kneighbors(X)[1]], len(self.classes_))]
 
     @available_where(_check_classes)

@@ -15,6 +15,8 @@ def draw(ax: Any, result: Any) -> None:
     """Draw the figures of the descriptions, those that count ringed; a sum of the n best ones is "best n"."""
     choice = result.estimator.choice_
     choice.plot(ax)
+    if "kernel" not in choice.steps[-1].params[0]:  # the number of clusters alone was chosen
+        return
     names = sorted({one["kernel"] for one in choice.steps[-1].params})  # in the order in which they are drawn
     short = [f"best {name.count('+') + 1}" if "+" in name else name for name in names]
     ax.set_xticks(range(len(names)), short, rotation=30, ha="right")

@@ -47,8 +47,8 @@ def manifoldseq_kernels() -> Iterator[hooks.KernelSpec]:
             "Autocorrelations of the channels, and correlations of pairs of them",
         ),
         ("shape", "ShapeKernel", _OFFSET, "Curves, resampled to one length and standardized"),
-        ("warping", "WarpingKernel", {}, "Dynamic time warping of standardized sequences within a band"),
-        ("convolutions", "ConvolutionsKernel", _OFFSET, "Responses to random convolutions of many spacings"),
+        ("warping", "WarpingKernel", {}, "Dynamic time warping of resampled sequences within a band"),
+        ("convolutions", "ConvolutionsKernel", {}, "Responses to random convolutions of many spacings"),
     ):
         yield hooks.KernelSpec(name, factory=f"{_AT}_{name}:{target}", invariances=invariances, summary=summary)
 
@@ -60,6 +60,8 @@ def manifoldseq_estimators() -> Iterator[hooks.EstimatorSpec]:
     yield hooks.EstimatorSpec(
         "sequence-kmeans",
         factory=at("_kmeans:SequenceKMeans"),
+        auto=("n_clusters",),
+        cost=at("_kmeans:cost_of_choice"),
         plots=("sequence-choice",),
         summary="k-means of sequences under a sum of kernels whose weights are learned without labels",
     )

@@ -60,7 +60,7 @@ class ClassesOfSequences(ClassifierMixin, KernelsOfSequences):
                     "y mixes classes that have no order, such as words and numbers: pass one kind"
                 ) from None
         n_classes = None if targets is None else len(self.classes_)
-        components, coordinates, notes = self._descriptions(sequences, n_classes)
+        components, coordinates, notes, _ = self._descriptions(sequences, n_classes)
         coordinates = {name: Z for name, Z in coordinates.items() if Z.shape[1]}
         if not coordinates:
             raise ValueError("no kernel tells two of the sequences apart: all are equal")

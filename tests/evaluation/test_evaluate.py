@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from itertools import count
 from types import SimpleNamespace
 from typing import Any, Self
 
@@ -117,6 +118,18 @@ def test_time_is_compared_with_that_of_the_fits_that_are_made() -> None:
     assert found.rows[0]["agreement_of_parts"] == pytest.approx(1.0)
     found = evaluate(model, X[:90], input="samples", controls=(), took=3600.0, seconds=20.0)
     assert "two fits to halves of the data would take longer than 20 s" in found.rows[0]["why"]
+
+
+def test_time_of_a_control_is_that_of_all_its_fits(monkeypatch: pytest.MonkeyPatch) -> None:
+    """By a clock that goes on by one second per look: a fit to 200 of 2,400 rows takes one, and four fits to all 48."""
+    X = np.random.default_rng(0).standard_normal((2400, 2))
+    model = KMeans(2, n_init=1, random_state=0).fit(X)
+    seconds = count(0.0)
+    monkeypatch.setattr("manifoldseq.evaluation._evaluate.time", SimpleNamespace(perf_counter=lambda: next(seconds)))
+    for limit, measured in ((47.0, False), (49.0, True)):
+        found = evaluate(model, X, input="samples", controls=("normalized-kmeans",), seconds=limit)
+        assert ("agreement_of_parts" in found.rows[1]) == measured
+        assert measured or found.rows[1]["why"] == "its fits would take about 48 s, longer than 47 s"
 
 
 def test_silhouette_is_that_of_distances_to_centres() -> None:

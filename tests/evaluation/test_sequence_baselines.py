@@ -13,6 +13,7 @@ from sklearn.metrics import adjusted_rand_score
 import manifoldseq as ms
 from benchmarks.real._generators import gait
 from manifoldseq.evaluation import (
+    AlignedCurves,
     ConvolutionsClassifier,
     ConvolutionsKMeans,
     CurvesKMeans,
@@ -23,8 +24,9 @@ from manifoldseq.evaluation import (
     SpectrumKMeans,
     WarpingClassifier,
     WarpingKMedoids,
+    warping_distances,
 )
-from manifoldseq.evaluation._sequence_baselines import descriptions_of, explained_share, warping_distances
+from manifoldseq.evaluation._sequence_baselines import descriptions_of, explained_share
 
 RNG = np.random.default_rng(5)
 SEQUENCES = [RNG.standard_normal((int(T), 2)).cumsum(axis=0) for T in RNG.integers(12, 30, 16)]
@@ -90,6 +92,35 @@ def test_convolutions_are_those_of_a_loop() -> None:
     assert set(model.dilations_) == {1, 2, 3}
 
 
+def test_of_long_sequences_every_kth_response_is_counted() -> None:
+    """The shares are nearly those of all responses, and do not depend on the other sequences."""
+    rng = np.random.default_rng(0)
+    long = [rng.standard_normal((T, 1)).cumsum(axis=0) for T in (2000, 4100, 5500, 13_000)]
+    model = RandomConvolutions(random_state=0).fit(long)
+    rows = model.transform(long)
+    for x, row in zip(long, rows, strict=True):
+        np.testing.assert_array_equal(model.transform([x])[0], row)
+    step, place = int(model.dilations_[1]), (0, 4, 8)
+    weights = np.full(9, -1.0)
+    weights[list(place)] = 2.0
+    taps = np.zeros(8 * step + 1)
+    taps[::step] = weights
+    number = list(combinations(range(9), 3)).index(place)
+    z = (long[3][:, 0] - model.channel_mean_) / model.channel_scale_
+    every = np.mean(np.correlate(np.pad(z, 4 * step), taps, "valid") > model.thresholds_[1, 0, number])
+    assert rows[3].reshape(-1, 2, 84)[1, 0, number] == pytest.approx(every, abs=0.03)
+
+
+@pytest.mark.parametrize("model", [LogSpectrum(), ResampledCurves()], ids=lambda model: type(model).__name__)
+def test_rounding_of_a_constant_channel_is_not_blown_up(model: Any) -> None:
+    rng = np.random.default_rng(0)
+    X = [np.column_stack([x[:, 0], np.full(len(x), 0.1) + 1e-15 * rng.standard_normal(len(x))]) for x in SEQUENCES]
+    X[0] = SEQUENCES[0] + 0.0  # where the second channel moves
+    rows = model.fit_transform(X)
+    second = rows[1:, rows.shape[1] // 2 :]
+    assert np.ptp(second, axis=0).max() < 1e-6
+
+
 def test_medoids_are_nearly_the_best_of_all() -> None:
     found = WarpingKMedoids(3, random_state=0).fit(SEQUENCES[:10])
     D = found.transform(SEQUENCES[:10])
@@ -125,7 +156,9 @@ def test_baselines_are_kept_in_files(model: Any, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "model", [*MODELS, LogSpectrum(), ResampledCurves(), RandomConvolutions(0)], ids=lambda model: type(model).__name__
+    "model",
+    [*MODELS, LogSpectrum(), ResampledCurves(), RandomConvolutions(0), AlignedCurves()],
+    ids=lambda model: type(model).__name__,
 )
 def test_baselines_pass_the_checks_of_estimators(model: Any) -> None:
     ms.testing.check_sequence_estimator(model).raise_for_failure()

@@ -54,10 +54,11 @@ def test_given_settings_stay() -> None:
     X, y = oscillations(24), np.arange(24) % 3
     assert not hasattr(LDSClassifier(n_states=2).fit(X, y), "choice_")
     model = LDSClassifier(identifier=LDSIdentifier("auto", delay=3, center=False), moments="size").fit(X, y)
-    assert {(one["delay"], one["center"], one["moments"]) for one in model.choice_.compared} == {(3, False, "size")}
+    (step,) = model.choice_.steps
+    assert {(one["delay"], one["center"], one["moments"]) for one in step.params} == {(3, False, "size")}
     assert set(model.choice_.best_params) == {"n_states"}
-    losses = [one["loss"] for one in model.choice_.compared]
-    assert losses == sorted(losses) and model.choice_.best_params["n_states"] == model.choice_.compared[0]["n_states"]
+    assert (np.diff(step.figure) >= 0).all() and step.chosen == [0]
+    assert model.choice_.best_params["n_states"] == step.params[0]["n_states"]
     assert "> " in str(model.choice_) and "chosen: n_states=" in str(model.choice_)
 
 

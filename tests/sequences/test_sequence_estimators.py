@@ -5,13 +5,15 @@ from __future__ import annotations
 import warnings
 from functools import cache
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from matplotlib.figure import Figure
 from sklearn.metrics import adjusted_rand_score
 
 import manifoldseq as ms
-from manifoldseq.models import Choice, as_good
+from manifoldseq.models import Choice, Step, as_good
 from manifoldseq_sequences import SequenceClassifier, SequenceKMeans, SequenceNeighbors
 from manifoldseq_sequences._weights import BUNDLED, learned_weights, separated
 
@@ -50,7 +52,7 @@ def levels(seed=0, N=45):
 CASES = {
     "steps": (steps, {"spectrum", "autocovariance", "convolutions"}),
     "bumps": (bumps, {"shape", "warping"}),
-    "levels": (levels, {"statistics", "dynamics"}),
+    "levels": (levels, {"statistics", "dynamics", "warping", "convolutions"}),
 }
 
 
@@ -91,6 +93,72 @@ def test_a_large_set_is_clustered_by_a_part_of_it(monkeypatch: pytest.MonkeyPatc
     X, y = steps()
     model = SequenceKMeans(3, random_state=0).fit(X)
     assert len(model.sequences_) == 18 and adjusted_rand_score(y, model.labels_) == 1.0
+
+
+def test_the_number_of_clusters_is_chosen_without_labels() -> None:
+    X, y = levels()
+    model = SequenceKMeans("auto", random_state=0).fit(X)
+    assert model.n_clusters_ == 3 and adjusted_rand_score(y, model.labels_) >= 0.9
+    numbers, weights = model.choice_.steps
+    assert [one["n_clusters"] for one in numbers.params] == list(range(2, 12))  # 45 sequences
+    assert model.choice_.best_params == {"n_clusters": 3, "kernel": weights_of(weights)}
+    again = SequenceKMeans(random_state=0).set_params(**model.choice_.best_params).fit(X)
+    assert adjusted_rand_score(model.labels_, again.labels_) == 1.0
+    alone = SequenceKMeans("auto", kernel="statistics", random_state=0).fit(X)
+    assert alone.choice_.best_params == {"n_clusters": alone.n_clusters_} and len(alone.choice_.steps) == 1
+    plot = ms.hooks.get_record(ms.hooks.PlotSpec, "sequence-choice")
+    for fitted, label in ((model, "kernel"), (alone, "n_clusters")):
+        result, ax = SimpleNamespace(estimator=fitted), Figure().subplots()
+        assert plot.accepts(result)
+        plot.draw(ax, result)
+        assert ax.get_xlabel() == label and len(ax.get_xticks()) == len(fitted.choice_.steps[-1].params)
+    with pytest.raises(ValueError, match="X has 3 sequences for n_clusters='auto', which compares halves"):
+        SequenceKMeans("auto").fit(X[:3])
+
+
+def weights_of(step: Step) -> dict[str, float]:
+    return {step.params[i]["kernel"]: round(float(step.columns["weight"][i]), 4) for i in step.chosen}
+
+
+@pytest.mark.parametrize("after", [1, 4, 7])
+def test_an_interrupted_fit_goes_on_to_the_same_result(
+    after: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("manifoldseq_sequences._kmeans.REFERENCE", 18)
+    X = steps()[0]
+    whole = SequenceKMeans(3, random_state=0).fit(X)
+
+    def interrupt(event: ms.Event) -> None:
+        if event.nit == after:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        SequenceKMeans(3, random_state=0).fit(X, observers=[interrupt], checkpoint=tmp_path)
+    computed = []
+    resumed = SequenceKMeans(3, random_state=0)
+    resumed.fit(X, observers=[lambda event: computed.append(event.nit)], checkpoint=tmp_path, resume=True)
+    assert [nit for nit in computed if nit > after] == list(range(after + 1, 8))
+    assert resumed.weights_ == whole.weights_ and resumed.inertia_ == whole.inertia_
+    np.testing.assert_array_equal(resumed.labels_, whole.labels_)
+    np.testing.assert_array_equal(resumed.transform(X), whole.transform(X))
+    with pytest.raises(ms.storage.CheckpointError):
+        SequenceKMeans(2, random_state=0).fit(X, checkpoint=tmp_path, resume=True)
+
+
+def test_a_fit_does_not_depend_on_the_executor() -> None:
+    X, model = steps()[0], clustered("steps")
+    with ms.execution.using("threads", 3):
+        again = SequenceKMeans(3, random_state=0).fit(X)
+    assert again.weights_ == model.weights_ and again.inertia_ == model.inertia_
+
+
+def test_missing_values_are_an_error_that_names_them() -> None:
+    X = [x.copy() for x in levels()[0]]
+    X[3][5, 1] = np.nan
+    with pytest.raises(ValueError, match="sequence 3 has NaN at t=5, channel 1: remove or fill it"):
+        SequenceKMeans(3).fit(X)
+    with pytest.raises(ValueError, match="sequence 3 has NaN at t=5, channel 1: remove or fill it"):
+        clustered("levels").predict(X)
 
 
 # The rule without labels, on coordinates whose clusters are known.
@@ -267,6 +335,12 @@ def test_the_record_prints_and_plots_what_decided() -> None:
     assert ax.get_ylabel().startswith("agreement of random halves")
     ring = next(line for line in ax.lines if line.get_label() == "chosen")
     np.testing.assert_allclose(np.asarray(ring.get_ydata()), choice.steps[0].figure[choice.steps[0].chosen])
+
+
+def test_long_tables_are_cut_but_show_what_was_chosen() -> None:
+    step = Step("loss", "", [{"C": c} for c in range(20)], np.arange(20.0), [15])
+    lines = step.lines()
+    assert len(lines) == 14 and "the first 12 of 20" in lines[0] and lines[-1].startswith(">") and "C=15" in lines[-1]
 
 
 def test_one_standard_error_is_that_of_paired_differences() -> None:

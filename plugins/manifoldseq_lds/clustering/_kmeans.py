@@ -204,8 +204,8 @@ class LDSKMeans(Chosen, ClassNamePrefixFeaturesOutMixin, TransformerMixin, Clust
         ``print(model.choice_)`` prints a table. Absent if both were given.
     stability_ : float
         Mean adjusted Rand index between clusterings of random halves of the data with the chosen settings, as in
-        `choice_`, and with the chosen number of clusters: 1 is perfect agreement, 0 the level of chance. Absent if
-        nothing was compared.
+        `choice_`, and with the chosen number of clusters: 1 is perfect agreement, 0 the level of chance. A high value
+        shows that the clusters are repeatable, not that they are correct. Absent if nothing was compared.
     agreement_ : float
         Mean adjusted Rand index between the best of the compared starts and the others, after a fit with
         ``n_init="auto"`` and ``init="k-means++"``. The best of ten starts varies less than a single start, so that fits

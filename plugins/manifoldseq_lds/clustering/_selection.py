@@ -16,6 +16,7 @@ from sklearn.model_selection import ParameterGrid
 import manifoldseq as ms
 from manifoldseq.estimators import check_whole, quoted, random_generator
 from manifoldseq.execution import map_ordered, one_blas_thread
+from manifoldseq.models import most_stable, numbers_of_clusters
 from manifoldseq.report import line_style, prepared_axes
 
 from ..identification._identifier import LDSIdentifier
@@ -109,12 +110,7 @@ class ClusteringChoice:
 
     @property
     def best(self) -> int:
-        top = int(np.nanargmax(self.stability))
-        # within the error of the best agreement all settings count as equal: of these the most clusters
-        good = np.flatnonzero(self.stability >= self.stability[top] - self.error[top])
-        clusters = np.array([self.params[i].get("n_clusters", 0) for i in good])
-        good = good[clusters == clusters.max()]
-        return int(good[self.stability[good].argmax()])
+        return most_stable(self.stability, self.error, [one.get("n_clusters", 0) for one in self.params])
 
     @property
     def best_params(self) -> dict[str, Any]:
@@ -352,7 +348,6 @@ def _kernel_matrix(estimator: Any, X: Any, least: int, rng: np.random.Generator)
 
 _COMPARED = 480
 """Number of sequences for the agreement of halves; more if eight per cluster are more."""
-_CLUSTERS = range(2, 13)
 _SPLITS = 12
 _LEAST = 4
 """Minimum number of sequences, such that halves can have two clusters."""
@@ -360,7 +355,7 @@ _LEAST = 4
 
 def default_grid(X: Any) -> dict[str, list[int]]:
     """Return the grid of ``n_clusters="auto"``: two to twelve clusters, at most a quarter of the sequences."""
-    return {"n_clusters": [k for k in _CLUSTERS if 4 * k <= len(X)] or [2]}
+    return {"n_clusters": numbers_of_clusters(len(X))}
 
 
 def chosen_by_default(

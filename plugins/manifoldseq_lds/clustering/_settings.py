@@ -96,9 +96,8 @@ class SettingsChoice:
         nothing, too few sequences for a comparison. `fit` raises them as warnings.
     clusters : list of int
         Numbers of clusters over which the stability was averaged: `n_clusters`, or 2, 4 and 8 if the estimator has no
-        such parameter or chooses it. Such a mean is well below 1 (for example 0.5) even for perfectly separated
-        clusters, because at most one of the numbers is the true number: it serves to compare settings, not to judge a
-        clustering.
+        such parameter or chooses it. Such a mean is well below 1 (for example 0.5) even for repeatable clusters,
+        because at most one of the numbers is the true number: it serves to compare settings, not to judge a clustering.
     """
 
     forecasts: list[dict[str, Any]]

@@ -79,7 +79,8 @@ class LDSSpectralClustering(Chosen, ClusterMixin, SequenceEstimator):
         The comparison of settings for ``n_states="auto"``; absent for other values of `n_states`.
     stability_ : float
         Mean adjusted Rand index between clusterings of random halves of the data with the chosen settings, as in
-        `choice_`: 1 is perfect agreement, 0 the level of chance. Absent if nothing was compared.
+        `choice_`: 1 is perfect agreement, 0 the level of chance. A high value shows that the clusters are repeatable,
+        not that they are correct. Absent if nothing was compared.
     silhouette_ : float
         Mean silhouette of the sequences, with ``sqrt(2 - 2 affinity)`` as distance; NaN for one cluster.
     moment_weights_ : ndarray of shape (2 d,)

@@ -21,6 +21,7 @@ from manifoldseq.estimators import (
     quoted,
 )
 from manifoldseq.execution import one_blas_thread
+from manifoldseq.models import Choice, Step
 
 from ..clustering._settings import SettingsChoice, is_open, settled
 from ..identification._identifier import LDSIdentifier
@@ -36,7 +37,7 @@ from ..kernels._moments import fitted_kernel, keep_moment_weights
 from ..kernels._resolved import check_kernel, manifold_of
 from ..systems._record import Systems
 from ._atom_families import SystemAtoms
-from ._labelled_settings import AccuracyChoice, choose_by_labels
+from ._labelled_settings import choose_by_labels
 from ._lasso import positive_semidefinite, sparse_codes, zero_codes
 
 Array = NDArray[np.floating[Any]]
@@ -103,7 +104,7 @@ class LDSClassifier(ClassifierMixin, SequenceEstimator):
         Classes of the training systems, as indices into `classes_`.
     temperature_ : float
         The divisor of scores for `predict_proba`; absent if a class has only one sequence.
-    choice_ : AccuracyChoice or SettingsChoice
+    choice_ : manifoldseq.models.Choice or SettingsChoice
         The comparison of settings for ``n_states="auto"``, by the labels or, if a class has only one sequence, without
         them; absent for other values of `n_states`.
     moment_weights_ : ndarray of shape (2 d,)
@@ -134,7 +135,7 @@ class LDSClassifier(ClassifierMixin, SequenceEstimator):
     ['slow']
     """
 
-    stored_types = (*SequenceEstimator.stored_types, SettingsChoice, AccuracyChoice)
+    stored_types = (*SequenceEstimator.stored_types, SettingsChoice, Choice, Step)
 
     def __init__(
         self,

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
@@ -16,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from manifoldseq.execution import one_blas_thread
+from manifoldseq.models import Choice, Step
 
 from ..clustering._settings import (
     DELAYS,
@@ -42,44 +42,17 @@ _COMPARED = 300
 """Maximum number of sequences for the comparison of settings: the time is cubic in their number."""
 _FINALISTS = 3
 """Number of settings that are compared with other choices of centring and of moments."""
+_NAMES = ("n_states", "delay", "center", "moments")
+HEADING, LABEL = "loss", "squared error of predicted classes, each without the predicted sequence"
 _OUTPUTS = 256
 """Maximum of channels times delay, unless the delay is one."""
 
 
-@dataclass(frozen=True, eq=False)
-class AccuracyChoice:
-    """The settings that were chosen for ``n_states="auto"`` by labels, and the figures that decided.
-
-    Attributes
-    ----------
-    compared : list of dict
-        ``n_states``, ``delay``, ``center``, ``moments``; ``loss``, the criterion of the comparison: the squared error
-        of predicted classes (for ``method="nearest"`` the fraction of errors); ``accuracy``, the fraction of sequences
-        with a correctly predicted class, and ``error``, its standard error; the best settings first.
-    best_params : dict
-        The chosen settings, for ``estimator.set_params(**choice.best_params)``.
-    time : float
-        Duration of the choice in seconds.
-    """
-
-    compared: list[dict[str, Any]]
-    best_params: dict[str, Any]
-    time: float = 0.0
-
-    def __str__(self) -> str:
-        """Return a table of the compared settings, and the chosen settings."""
-        lines = ["  loss    accuracy         settings (of predictions without the predicted sequence)"]
-        for place, one in enumerate(self.compared[:12]):
-            figure = f"{one['loss']:.4f}  {one['accuracy']:.3f} ± {one['error']:.3f}"
-            settings = ", ".join(f"{name}={one[name]!r}" for name in ("n_states", "delay", "center", "moments"))
-            lines.append(f"{' ' if place else '>'} {figure}    {settings}")
-        return "\n".join(
-            [*lines, "chosen: " + ", ".join(f"{name}={value!r}" for name, value in self.best_params.items())]
-        )
-
-
-def choose_by_labels(estimator: Any, X: Any, codes: NDArray[np.intp]) -> AccuracyChoice | None:
+def choose_by_labels(estimator: Any, X: Any, codes: NDArray[np.intp]) -> Choice | None:
     """Return the settings with the smallest leave-one-out loss.
+
+    The figure is the squared error of predicted classes (for ``method="nearest"`` the fraction of errors). Columns are
+    the accuracy, the fraction of sequences with a correctly predicted class, and its standard error.
 
     None if labels cannot decide: if a class has one sequence, if sequences are too short, too large or constant, or if
     the kernel is zero.
@@ -121,7 +94,10 @@ def choose_by_labels(estimator: Any, X: Any, codes: NDArray[np.intp]) -> Accurac
         params["identifier__center"] = top["center"]
     if estimator.moments == "auto":
         params["moments"] = top["moments"]
-    return AccuracyChoice(compared, params, time.perf_counter() - began)
+    settings = [{name: one[name] for name in _NAMES} for one in compared]
+    columns = {name: np.array([one[name] for one in compared]) for name in ("accuracy", "error")}
+    step = Step(HEADING, LABEL, settings, np.array([one["loss"] for one in compared]), [0], None, columns)
+    return Choice([step], params, [], time.perf_counter() - began)
 
 
 def _drawn(codes: NDArray[np.intp]) -> NDArray[np.intp]:

@@ -10,6 +10,9 @@ from ._description import Array, DescriptionKernel
 
 N_LAGS = 16
 """Lags from one on at which each channel is compared with itself."""
+LEAST_SPREAD = 0.05
+"""Within a sequence, a channel is divided by its standard deviation, but at most by 20 times less than the standard
+deviation of this channel in all sequences: what hardly moves is not blown up to noise of full size."""
 PAIRS = 64
 """With at most so many channels, pairs of them are compared at lag 0."""
 
@@ -36,13 +39,14 @@ class AutocovarianceKernel(DescriptionKernel):
 
     def describe(self, sequences: list[Array]) -> Array:
         """Return autocorrelations of lags 1 to `n_lags` of each channel, and correlations of pairs of channels."""
-        d = sequences[0].shape[1]
+        d, least = sequences[0].shape[1], LEAST_SPREAD * self.units(sequences)
         lengths = np.array([len(x) for x in sequences])
         pairs = np.triu_indices(d, 1) if 1 < d <= PAIRS else None
         rows = np.empty((len(sequences), self.n_lags * d + (0 if pairs is None else len(pairs[0]))))
         for steps in np.unique(lengths):  # all sequences of one length at once
             some = np.flatnonzero(lengths == steps)
-            z = np.stack([self.standardized(sequences[i]) for i in some])
+            z = np.stack([sequences[i] for i in some])
+            z = (z - z.mean(axis=1, keepdims=True)) / np.maximum(z.std(axis=1), least)[:, None]
             for lag in range(1, self.n_lags + 1):
                 own = (z[:, : max(steps - lag, 0)] * z[:, lag:]).sum(axis=1) / steps  # zeros from the last lag on
                 rows[some, (lag - 1) * d : lag * d] = own / np.sqrt(self.n_lags)

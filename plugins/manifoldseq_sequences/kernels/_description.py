@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-Array = NDArray[np.float64]
+from manifoldseq.evaluation import SequenceFeatures
 
-LEAST_SPREAD = 0.05
-"""Within a sequence, a channel is divided by its standard deviation, but at most by 20 times less than the standard
-deviation of this channel in all sequences: what hardly moves is not blown up to noise of full size."""
+Array = NDArray[np.float64]
 
 WIDTH_ROWS = 60
 """Sequences, evenly spaced, whose squared distances give the width: 1770 pairs are enough for a median."""
@@ -80,14 +78,10 @@ class SequenceKernel(ABC):
         """Return k(x, x), which is 1."""
         return np.ones(len(P))
 
-    def spread_of(self, x: Array) -> Array:
-        """Return what each channel of a sequence is divided by, (d,)."""
-        whole = np.ones(x.shape[1]) if self.channels is None else np.asarray(self.channels)
-        return np.maximum(x.std(axis=0), LEAST_SPREAD * np.where(whole > 0, whole, 1.0))
-
-    def standardized(self, x: Array) -> Array:
-        """Return a sequence with mean 0 and standard deviation 1 of each channel that moves."""
-        return (x - x.mean(axis=0)) / self.spread_of(x)
+    def units(self, sequences: list[Array]) -> Array:
+        """Return the standard deviation of each channel that was learned, 1 for a constant channel and before, (d,)."""
+        whole = np.ones(sequences[0].shape[1]) if self.channels is None else np.asarray(self.channels)
+        return np.where(whole > 0, whole, 1.0)
 
 
 @dataclass(frozen=True, eq=False)
@@ -121,3 +115,22 @@ def channel_spread(sequences: list[Array]) -> Array:
     steps = sum(len(x) for x in sequences)
     mean = sum(x.sum(axis=0) for x in sequences) / steps
     return np.sqrt(sum(np.square(x - mean).sum(axis=0) for x in sequences) / steps)
+
+
+def learned_from(features: SequenceFeatures, sequences: list[Array]) -> dict[str, Any]:
+    """Return the attributes that features learn from sequences."""
+    features.learn(sequences)
+    return {name: getattr(features, name) for name in features.learned}
+
+
+def learned_by(features: SequenceFeatures, learned: Mapping[str, Any]) -> SequenceFeatures:
+    """Return features with attributes that others have learned."""
+    for name, value in learned.items():
+        setattr(features, name, value)
+    return features
+
+
+def standard_sequences(n_channels: int) -> list[Array]:
+    """Return white noise of 64 steps, with mean 0 and standard deviation 1 of each channel."""
+    x = np.random.default_rng(0).standard_normal((8 * 64, n_channels))
+    return list(((x - x.mean(axis=0)) / x.std(axis=0)).reshape(8, 64, n_channels))

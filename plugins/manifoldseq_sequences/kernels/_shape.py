@@ -6,15 +6,19 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ._description import Array, DescriptionKernel
+from manifoldseq.evaluation import ResampledCurves
 
-N_POINTS = 64
-"""Points to which curves are resampled."""
+from ._description import Array, DescriptionKernel, learned_by
+
+N_POINTS = ResampledCurves().n_points
 
 
 @dataclass(frozen=True, eq=False)
 class ShapeKernel(DescriptionKernel):
     """The Gaussian of the distance of curves, resampled to `n_points` and standardized.
+
+    Curves are the features `manifoldseq.evaluation.ResampledCurves`; their squared distance is a mean over points, and
+    a sum over channels.
 
     Parameters
     ----------
@@ -34,21 +38,6 @@ class ShapeKernel(DescriptionKernel):
     name = "shape"
 
     def describe(self, sequences: list[Array]) -> Array:
-        """Return resampled curves, (N, n_points d), whose squared distance is a mean over points and channels."""
-        rows = [resampled(self.standardized(x), self.n_points).ravel() / np.sqrt(self.n_points) for x in sequences]
-        return np.stack(rows)
-
-
-def resampled(x: Array, n_points: int) -> Array:
-    """Return a sequence at `n_points` points in time: means over steps where there are more steps, else lines."""
-    if len(x) == n_points:
-        return x
-    if len(x) > n_points:
-        # means of equal stretches of time, of steps in parts at their ends
-        edges = np.linspace(0, len(x), n_points + 1)
-        total = np.vstack([np.zeros(x.shape[1]), np.cumsum(x, axis=0)])
-        places = np.minimum(edges.astype(int), len(x) - 1)
-        at = total[places] + (edges - places)[:, None] * x[places]
-        return np.diff(at, axis=0) / np.diff(edges)[:, None]
-    old, new = np.linspace(0, 1, len(x)), np.linspace(0, 1, n_points)
-    return np.stack([np.interp(new, old, channel) for channel in x.T], axis=1)
+        """Return resampled curves channel by channel, (N, d n_points), divided by the root of `n_points`."""
+        features = learned_by(ResampledCurves(self.n_points), {"channel_scale_": self.units(sequences)})
+        return features.described(sequences) / np.sqrt(self.n_points)

@@ -8,6 +8,8 @@ from typing import Self
 import numpy as np
 from numpy.typing import ArrayLike
 
+from manifoldseq.estimators import channel_statistics
+
 from ._description import Array, DescriptionKernel
 
 LEAST_DEVIATION = 1e-3
@@ -44,7 +46,6 @@ class StatisticsKernel(DescriptionKernel):
 
     def describe(self, sequences: list[Array]) -> Array:
         """Return means and logarithms of standard deviations, (N, 2 d)."""
-        unit = np.ones(sequences[0].shape[1]) if self.channels is None else np.asarray(self.channels)
-        least = LEAST_DEVIATION * np.where(unit > 0, unit, 1.0)
-        rows = [np.concatenate([x.mean(axis=0), np.log(np.maximum(x.std(axis=0), least))]) for x in sequences]
-        return np.stack(rows) / (1.0 if self.scale is None else np.asarray(self.scale))
+        means, deviations = np.hsplit(channel_statistics(sequences), 2)
+        logarithms = np.log(np.maximum(deviations, LEAST_DEVIATION * self.units(sequences)))
+        return np.hstack([means, logarithms]) / (1.0 if self.scale is None else np.asarray(self.scale))

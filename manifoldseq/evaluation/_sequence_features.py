@@ -1,0 +1,318 @@
+"""Features of sequences: spectra, resampled curves, random convolutions, and curves for dynamic time warping.
+
+They are features of the baselines of this package, and descriptions of the kernels of manifoldseq-sequences.
+"""
+
+from collections.abc import Iterator
+from itertools import combinations
+from typing import Any, cast
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.signal import welch
+
+from ..estimators import random_generator
+from ._controls import SequenceFeatures
+
+Array = NDArray[np.float64]
+
+N_BINS = 128
+"""Frequencies of `LogSpectrum`, half as many as the steps of a segment (`make bench-real`: 32 do not tell steps at
+0.8 Hz from steps at 1.3 Hz, recorded 100 times per second)."""
+N_POINTS = 64
+"""Points of `ResampledCurves`."""
+LEAST_SPREAD = 1e-3
+"""Within a sequence, a channel whose standard deviation is below this share of that in all sequences is not scaled
+further: rounding of a constant channel is not blown up to noise of full size."""
+_FLOOR = 1e-3
+"""Share of the mean power that is added to a spectrum before its logarithm."""
+_WARPED = 100
+"""Points to which sequences are resampled before they are warped, at most: the time grows with the square."""
+WINDOW = 0.1
+"""Share of the points by which a warping path may leave the diagonal."""
+_DILATIONS = 8
+_BIASES = 2
+_TAPS = np.array(list(combinations(range(9), 3)))
+"""Places of the three weights 2 in each of the 84 kernels of length 9 of MiniRocket; the other six weights are -1."""
+_COUNTED = 2048
+"""Responses of a convolution with a longer sequence are counted at so many steps or more, evenly spaced."""
+_AT_ONCE = 2**15
+"""Steps of sequences that are convolved together: their responses stay in the cache of a processor."""
+
+
+class LogSpectrum(SequenceFeatures):
+    """Logarithms of the power of the channels of a sequence at frequencies of equal spacing, by Welch's method.
+
+    Segments of ``2 n_bins`` steps with Hann windows overlap by a half (`scipy.signal.welch`); a shorter sequence is one
+    segment. The power of each channel is divided by its variance; half the logarithm of the variance follows in a last
+    feature. `transform` returns an array (N, d * (n_bins + 1)).
+
+    Parameters
+    ----------
+    n_bins : int
+        Frequencies above 0.
+
+    References
+    ----------
+    Welch: The use of fast Fourier transform for the estimation of power spectra, IEEE Transactions on Audio and
+    Electroacoustics, 1967.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> t = np.arange(200.0)
+    >>> spectra = LogSpectrum().fit_transform([np.sin(w * t)[:, None] for w in (0.2, 2.0)])
+    >>> spectra[:, :-1].argmax(axis=1).tolist()
+    [7, 80]
+    """
+
+    learned = ("channel_scale_",)
+
+    def __init__(self, n_bins: int = N_BINS) -> None:
+        self.n_bins = n_bins
+
+    def learn(self, sequences: list[Array]) -> None:
+        """Keep the deviations of the channels over all sequences."""
+        self.channel_scale_ = channel_scale(sequences)[1]
+
+    def described(self, sequences: list[Array]) -> Array:
+        """Return the logarithms channel by channel."""
+        bins, d = int(self.n_bins), sequences[0].shape[1]
+        rows = np.empty((len(sequences), d, bins + 1))
+        lengths = np.array([len(x) for x in sequences])
+        for length in np.unique(lengths):  # all sequences of one length at once
+            some = np.flatnonzero(lengths == length)
+            x = np.stack([sequences[i] for i in some])
+            x = x - x.mean(axis=1, keepdims=True)
+            variance = np.maximum(np.mean(x**2, axis=1), (LEAST_SPREAD * self.channel_scale_) ** 2)  # (n, d)
+            x /= np.sqrt(np.where(variance > 0, variance, 1.0))[:, None]
+            segment = min(2 * bins, int(length))
+            power = welch(x, nperseg=segment, nfft=2 * bins, axis=1, detrend=cast(Any, False))[1][:, 1:]
+            rows[some, :, :bins] = np.log(power + _FLOOR).swapaxes(1, 2)
+            rows[some, :, bins] = 0.5 * np.log(variance + np.finfo(float).tiny)
+        return rows.reshape(len(sequences), -1)
+
+
+class ResampledCurves(SequenceFeatures):
+    """The channels of a sequence at points that are evenly spaced between its ends, each standardized.
+
+    `transform` returns an array (N, d * n_points).
+
+    Parameters
+    ----------
+    n_points : int
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> short, long = np.arange(5.0)[:, None], np.arange(50.0)[:, None]
+    >>> a, b = ResampledCurves().fit_transform([short, long])
+    >>> bool(np.allclose(a, b))
+    True
+    """
+
+    learned = ("channel_scale_",)
+
+    def __init__(self, n_points: int = N_POINTS) -> None:
+        self.n_points = n_points
+
+    def learn(self, sequences: list[Array]) -> None:
+        """Keep the deviations of the channels over all sequences."""
+        self.channel_scale_ = channel_scale(sequences)[1]
+
+    def described(self, sequences: list[Array]) -> Array:
+        """Return the curves channel by channel, (N, d * n_points)."""
+        curves = resampled(sequences, int(self.n_points))
+        curves = curves - curves.mean(axis=1, keepdims=True)
+        spread = np.maximum(curves.std(axis=1, keepdims=True), LEAST_SPREAD * self.channel_scale_)
+        curves = curves / np.where(spread > 0, spread, 1.0)
+        return curves.swapaxes(1, 2).reshape(len(curves), -1)
+
+
+class RandomConvolutions(SequenceFeatures):
+    """Shares of the steps at which a convolution of a sequence with a kernel exceeds a threshold.
+
+    The 84 kernels of MiniRocket, each with up to eight dilations that are evenly spaced in logarithm, random sums of
+    channels, and thresholds that are random quantiles of the convolutions of eight of the sequences of `fit`. Channels
+    are standardized over all of these sequences. Of long sequences, at least 2048 steps are counted, evenly spaced.
+
+    Parameters
+    ----------
+    random_state : int or None
+
+    References
+    ----------
+    Dempster, Schmidt and Webb: MiniRocket, KDD 2021. Jorge and Rubio: Time series clustering with random convolutional
+    kernels, Data Mining and Knowledge Discovery, 2024.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> X = [np.arange(30.0)[:, None] % period for period in (2, 3)]
+    >>> RandomConvolutions(random_state=0).fit_transform(X).shape
+    (2, 504)
+    """
+
+    learned = ("channel_mean_", "channel_scale_", "dilations_", "mixing_", "thresholds_")
+
+    def __init__(self, random_state: int | None = None) -> None:
+        self.random_state = random_state
+
+    def learn(self, sequences: list[Array]) -> None:
+        """Draw dilations, sums of channels and thresholds."""
+        rng = random_generator(self.random_state)
+        self.channel_mean_, self.channel_scale_ = channel_scale(sequences)
+        longest, d = max(map(len, sequences)), sequences[0].shape[1]
+        most = max(np.log2(max(longest - 1, 8) / 8), 0.0)
+        self.dilations_ = np.unique(np.floor(2 ** np.linspace(0, most, _DILATIONS)).astype(np.intp))
+        self.mixing_ = np.zeros((len(self.dilations_), d, len(_TAPS)))
+        for mixing in self.mixing_:
+            for kernel in mixing.T:
+                some = rng.choice(d, size=int(rng.integers(1, min(d, 9) + 1)), replace=False)
+                kernel[some] = 1.0
+        self.thresholds_ = np.empty((len(self.dilations_), _BIASES, len(_TAPS)))
+        for place in range(len(self.dilations_)):
+            some = rng.choice(len(sequences), size=min(len(sequences), 8), replace=False)
+            values = []
+            for i in some:
+                Z, _, every = next(self._batches([sequences[i]]))[1:]
+                values.append(np.concatenate(list(self._convolved(Z, place, every))).T)
+            quantiles = rng.uniform(0.1, 0.9, (_BIASES, len(_TAPS)))
+            order = np.sort(np.concatenate(values), axis=0)
+            order = (order[1:] + order[:-1]) / 2 if len(order) > 1 else order  # no threshold is itself a value
+            self.thresholds_[place] = np.take_along_axis(order, (quantiles * len(order)).astype(np.intp), axis=0)
+
+    def described(self, sequences: list[Array]) -> Array:
+        """Return the shares dilation by dilation, (N, n_dilations * 2 * 84)."""
+        rows = np.empty((len(sequences), *self.thresholds_.shape))
+        for some, Z, counted, every in self._batches(sequences):
+            steps = counted.sum(axis=1)
+            for place, thresholds in enumerate(self.thresholds_):
+                for kernel, values in enumerate(self._convolved(Z, place, every)):
+                    for bias in range(_BIASES):
+                        above = np.count_nonzero((values > thresholds[bias, kernel]) & counted, axis=1)
+                        rows[some, place, bias, kernel] = above / steps
+        return rows.reshape(len(sequences), -1)
+
+    def _batches(self, sequences: list[Array]) -> Iterator[tuple[NDArray[np.intp], Array, NDArray[np.bool_], int]]:
+        """Yield rows, standardized sequences with zeros behind their ends (n, T, d), which steps count, every k-th."""
+        lengths = np.array([len(x) for x in sequences])
+        order = np.argsort(lengths, kind="stable")
+        while len(order):
+            # sequences of similar lengths: at most a third of the steps of a batch are behind the end of a sequence
+            near = lengths[order] <= max(1.5 * lengths[order[0]], 16)
+            near &= lengths[order] // _COUNTED == lengths[order[0]] // _COUNTED
+            size = max(1, min(int(near.sum()), _AT_ONCE // int(lengths[order[near]][-1])))
+            some, order = order[:size], order[size:]
+            longest = int(lengths[some[-1]])
+            every = max(1, int(lengths[some[0]]) // _COUNTED)
+            Z = np.zeros((len(some), longest, len(self.channel_scale_)))
+            for place, i in enumerate(some):
+                Z[place, : lengths[i]] = (sequences[i] - self.channel_mean_) / self.channel_scale_
+            yield some, Z, np.arange(0, longest, every) < lengths[some][:, None], every
+
+    def _convolved(self, Z: Array, place: int, every: int) -> Iterator[Array]:
+        """Yield the convolutions of sequences (n, T, d) with each kernel at every k-th step, (n, ceil(T / k))."""
+        step, (n, T, d) = int(self.dilations_[place]), Z.shape
+        taps, total, sums = [], np.empty(0), dict[tuple[int, int], Array]()
+        for kernel, (i, j, k) in enumerate(_TAPS.tolist()):
+            if d > 1 or not taps:  # all kernels see the same channel where there is one
+                padded = np.zeros((n, T + 8 * step))
+                padded[:, 4 * step : 4 * step + T] = Z @ self.mixing_[place][:, kernel]
+                taps = [padded[:, tap * step : tap * step + T : every] for tap in range(9)]
+                total, sums = -sum(taps[1:], taps[0]), {}
+            if (i, j) not in sums:
+                sums[i, j] = taps[i] + taps[j]
+            yield total + 3 * (sums[i, j] + taps[k])
+
+
+class AlignedCurves(SequenceFeatures):
+    """The channels of sequences for dynamic time warping: resampled to the length of the longest, at most 100 steps.
+
+    Channels are standardized over all sequences of `fit`. `transform` returns an array (N, n_steps * d), step by step.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> AlignedCurves().fit_transform([np.array([[0.0], [2.0]]), np.array([[2.0], [1.0], [0.0]])]).round(1).tolist()
+    [[-1.1, 0.0, 1.1], [1.1, 0.0, -1.1]]
+    """
+
+    learned = ("channel_mean_", "channel_scale_", "n_steps_")
+
+    def learn(self, sequences: list[Array]) -> None:
+        """Keep the length and the scale of the channels."""
+        self.channel_mean_, self.channel_scale_ = channel_scale(sequences)
+        self.n_steps_ = min(_WARPED, max(map(len, sequences)))
+
+    def described(self, sequences: list[Array]) -> Array:
+        """Return the curves step by step, (N, n_steps * d)."""
+        curves = (resampled(sequences, int(self.n_steps_)) - self.channel_mean_) / self.channel_scale_
+        return curves.reshape(len(curves), -1)
+
+
+def resampled(sequences: list[Array], n_steps: int) -> Array:
+    """Return sequences at evenly spaced points between their ends, (N, n_steps, d), by straight lines."""
+    places = np.linspace(0, 1, n_steps)
+    return np.stack(
+        [np.stack([np.interp(places, np.linspace(0, 1, len(x)), row) for row in x.T], axis=1) for x in sequences]
+    )
+
+
+def channel_scale(sequences: list[Array]) -> tuple[Array, Array]:
+    """Return the mean and the standard deviation of each channel over all sequences, one for a constant channel."""
+    every = np.concatenate(sequences)
+    scale = every.std(axis=0)
+    return every.mean(axis=0), np.where(scale > 0, scale, 1.0)
+
+
+def warping_distances(A: Array, B: Array, window: float = WINDOW) -> Array:
+    """Return dynamic time warping distances between curves, within a Sakoe-Chiba band.
+
+    The root of the least sum of squared differences along a path, as `dtaidistance.dtw_ndim.distance`.
+
+    Parameters
+    ----------
+    A, B : ndarray of shape (n, L, d), (m, L, d)
+        Curves of L steps and d channels.
+    window : float
+        Share of the L steps by which a path may leave the diagonal; it may leave it by one step at least.
+
+    Returns
+    -------
+    ndarray of shape (n, m)
+
+    References
+    ----------
+    Sakoe and Chiba: Dynamic programming algorithm optimization for spoken word recognition, IEEE Transactions on
+    Acoustics, Speech, and Signal Processing, 1978.
+
+    Examples
+    --------
+    >>> a, b = np.array([[[0.0], [1.0], [1.0], [0.0]]]), np.array([[[0.0], [0.0], [1.0], [0.0]]])
+    >>> warping_distances(a, b).tolist()
+    [[0.0]]
+    """
+    L = A.shape[1]
+    radius = max(1, int(np.ceil(window * L)))
+    found = np.empty((len(A), len(B)))
+    b = np.ascontiguousarray(B.transpose(1, 2, 0))  # (L, d, m)
+    b_squared = np.sum(b**2, axis=1)
+    for start in range(0, len(A), 16):  # all pairs of these with B at once
+        a = np.ascontiguousarray(A[start : start + 16].transpose(1, 0, 2))  # (L, 16, d)
+        a_squared = np.sum(a**2, axis=2)
+        before: dict[int, Array] = {-1: np.zeros((a.shape[1], len(B)))}
+        for i in range(L):
+            row: dict[int, Array] = {}
+            for j in range(max(0, i - radius), min(L, i + radius + 1)):
+                last = [one for one in (before.get(j - 1), before.get(j), row.get(j - 1)) if one is not None]
+                cost = a[i] @ b[j]
+                cost *= -2
+                cost += a_squared[i][:, None]
+                cost += b_squared[j]
+                np.maximum(cost, 0, out=cost)
+                least = last[0] if len(last) == 1 else np.minimum(*last[:2])
+                row[j] = cost + (least if len(last) < 3 else np.minimum(least, last[2]))
+            before = row
+        found[start : start + 16] = np.sqrt(before[L - 1])
+    return found
