@@ -78,16 +78,17 @@ class LineSearch(Solver):
     def init(self, problem: Problem[Point], point: Point) -> tuple[State, Measures]:
         """Return the state of a new start."""
         at = evaluate(problem, point)
-        return self._started(problem, at), at.measures(problem.manifold)
+        return self.started(problem, at), at.measures(problem.manifold)
 
-    def _started(self, problem: Problem, at: Iterate) -> State:
+    def started(self, problem: Problem, at: Iterate) -> State:
+        """Return the state of a new start at an iterate."""
         return at.state(**self.descent.begin(problem, at), **self.search.begin(problem, at))
 
     def step(self, problem: Problem, state: State) -> tuple[State, Measures]:
         """Compute the next iterate."""
         at, axis = Iterate.of(state), problem.axis
         if axis is ONE and stationary(at):  # rows that are stationary find nothing below
-            return leave_saddle(problem, state, at, self.retraction, partial(self._started, problem))
+            return leave_saddle(problem, state, at, self.retraction, partial(self.started, problem))
         (new, t, low), went = self._searched(problem, at, state)
         if low is not True and not axis.any(low):
             return state, at.measures(problem.manifold, status=Status.NO_DECREASE)
