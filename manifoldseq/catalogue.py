@@ -47,10 +47,11 @@ RECORDS = (
         "Stable linear dynamical systems in canonical form: bounded diagonal × orthogonal × Stiefel",
     ),
     hooks.SolverSpec(
-        "lbfgs",
-        "manifoldseq.solvers:LBFGS",
-        summary="Riemannian limited-memory BFGS (the default where there is no Hessian)",
+        "lbfgs-tr",
+        "manifoldseq.solvers:LBFGSTR",
+        summary="L-BFGS, and trust regions where L-BFGS is slow (the default of most problems)",
     ),
+    hooks.SolverSpec("lbfgs", "manifoldseq.solvers:LBFGS", summary="Riemannian limited-memory BFGS"),
     hooks.SolverSpec(
         "bb", "manifoldseq.solvers:BB", summary="Riemannian Barzilai-Borwein: gradient steps with nonmonotone search"
     ),

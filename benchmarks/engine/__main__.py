@@ -21,6 +21,7 @@ SECTIONS = (
         "honesty",
         "race",
         "manifolds",
+        "varied",
         "geometry",
         "default",
         "units",

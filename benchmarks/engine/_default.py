@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
+from dataclasses import replace
 
 import numpy as np
 
@@ -13,15 +14,19 @@ from ._known import known
 from ._more_problems import more_cases
 from ._problems import cases
 from ._session import Session
+from ._varied_problems import lyapunov, varied_cases
 
 SOLVERS = ("auto", "lbfgs", "bb", "cg", "tr")
 ROUNDS = 5
 
 
 def problems(quick: bool) -> Iterator[tuple[str, ms.Problem, ms.manifolds.Point]]:
-    """Yield the problems of the race and of the section on honesty, these from a start that the rules never saw."""
-    for case in [*cases(quick), *more_cases(quick)]:
+    """Yield the problems of all sections, those of the section on honesty from a start that the rules never saw."""
+    for case in [*cases(quick), *more_cases(quick), *varied_cases(quick)]:
         yield case.name, case.problem, case.start
+    for condition in (1e3, 1e4, 1e5):
+        hard = lyapunov(4 if quick else 20, condition)
+        yield f"{hard.name}, condition {condition:g}, no Hessian", replace(hard, hessian=None).problem, hard.start
     for case in known():
         yield case.name, case.problem, list(case.starts(12))[11]
 
@@ -31,11 +36,10 @@ def run(session: Session) -> None:
     report, ratios, lost = session.report, [], 0
     report.title("solver='auto': CPU seconds / those of the fastest of lbfgs, bb, cg, tr that ends as solved as low")
     for name, problem, x in problems(session.quick):
-        able = [s for s in SOLVERS if s != "tr" or problem.objective.hessian_product is not None]
-        seconds: dict[str, list[float]] = {s: [] for s in able}
+        seconds: dict[str, list[float]] = {s: [] for s in SOLVERS}
         ends = {}
         for _ in range(1 if session.quick else ROUNDS):
-            for s in able:
+            for s in SOLVERS:
                 began = time.process_time()
                 with np.errstate(all="ignore"):
                     ends[s] = ms.minimize(problem, x, solver=s, seed=0, project=True)

@@ -16,6 +16,7 @@ from manifoldseq.manifolds import (
     Manifold,
     Oblique,
     Orthogonal,
+    Positive,
     Power,
     Simplex,
     SpecialOrthogonal,
@@ -72,6 +73,8 @@ def gradient_norm(manifold: Manifold, x: Point, egrad: Point) -> float:
                 R = G - X * (X * G).sum(axis=0)
             case Simplex():  # in its own metric
                 R = np.sqrt(X) * (G - (X * G).sum())
+            case Positive():  # in its own metric
+                R = X * G
             case Euclidean():
                 R = G
             case _:

@@ -13,6 +13,7 @@ from pymanopt.manifolds import (
     Euclidean,
     Grassmann,
     Oblique,
+    Positive,
     SpecialOrthogonalGroup,
     Sphere,
     Stiefel,
@@ -73,6 +74,8 @@ def theirs(manifold: ours.Manifold, retraction: str = "qr", box: bool = False) -
                 return Sphere(*factor.shape)
             case ours.Euclidean():
                 return Euclidean(*factor.shape)
+            case ours.Positive():
+                return Positive(*factor.shape, 1)
             case ours.BoundedDiagonal():
                 return Box(factor.n, factor.bound) if box else Euclidean(factor.n)
         raise TypeError(f"pymanopt has no {factor!r}")
@@ -148,7 +151,11 @@ def memoized_problem(case: Case, oracle: Evaluated, retraction: str = "qr") -> t
     def gradient(*x: Array) -> Any:
         return unwrapped(parts(both(x)[1]))
 
-    hessian = None if case.hessian is None else wrap(lambda X, U: oracle.hessian(X, U))
+    def product(*both: Array) -> Any:
+        x, u = (like(case.start, part) for part in (both[: len(both) // 2], both[len(both) // 2 :]))
+        return unwrapped(parts(oracle.hessian(x, u)))
+
+    hessian = None if case.hessian is None else wrap(product)
     problem = pymanopt.Problem(manifold, cost, euclidean_gradient=gradient, euclidean_hessian=hessian)
     return problem, unwrapped(parts(case.start))
 

@@ -15,6 +15,7 @@ from manifoldseq.manifolds import (
     Euclidean,
     Manifold,
     Oblique,
+    Positive,
     Power,
     Simplex,
     Sphere,
@@ -97,6 +98,8 @@ def chart(manifold: Manifold) -> Chart | None:
                 return np.where(diagonal, slope * L, slope)
 
             return parameters, lambda z: factor(z) @ factor(z).swapaxes(-1, -2), through_factor
+        case Positive():
+            return np.log, np.exp, lambda z, x, g: x * g
         case Euclidean():
             return lambda x: x, lambda z: z, lambda z, x, g: g
     return None

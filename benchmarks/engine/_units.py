@@ -20,12 +20,13 @@ from manifoldseq.manifolds import (
     SymmetricPositiveDefinite,
 )
 
-from ._problems import Point
+from ._problems import Case, Point
 from ._session import Session
 
 Fused = Callable[[Point], tuple[float, Point]]
-Made = tuple[ms.manifolds.Manifold, Fused, Point, int]
-"""A manifold, the objective, a start, and the factor whose unit changes."""
+HessianProduct = Callable[[Point, Point], Point]
+Made = tuple[ms.manifolds.Manifold, Fused, HessianProduct, Point, int]
+"""A manifold, the objective, its Hessian products, a start, and the factor whose unit changes."""
 
 UNITS = (1.0, 10.0, 100.0, 1e3, 1e4)
 
@@ -42,7 +43,12 @@ def deconvolution(rng: np.random.Generator) -> Made:
         r = a * b - y
         return 0.5 * float(r @ r), (A.T @ (r * b), B.T @ (r * a))
 
-    return manifold, fused, start, 1
+    def hessian(x: Point, u: Point) -> Point:
+        a, b, da, db = A @ x[0], B @ x[1], A @ u[0], B @ u[1]
+        r, dr = a * b - y, da * b + a * db
+        return A.T @ (dr * b + r * db), B.T @ (dr * a + r * da)
+
+    return manifold, fused, hessian, start, 1
 
 
 def weighted_pca(rng: np.random.Generator) -> Made:
@@ -55,7 +61,11 @@ def weighted_pca(rng: np.random.Generator) -> Made:
         E = x[0] @ x[1] - X
         return 0.5 * float((W * E * E).sum()), ((W * E) @ x[1].T, x[0].T @ (W * E))
 
-    return manifold, fused, manifold.random_point(rng), 1
+    def hessian(x: Point, u: Point) -> Point:
+        WE, WD = W * (x[0] @ x[1] - X), W * (u[0] @ x[1] + x[0] @ u[1])
+        return WD @ x[1].T + WE @ u[1].T, u[0].T @ WE + x[0].T @ WD
+
+    return manifold, fused, hessian, manifold.random_point(rng), 1
 
 
 def poses(rng: np.random.Generator) -> Made:
@@ -78,7 +88,9 @@ def poses(rng: np.random.Generator) -> Made:
         np.add.at(Gt, i, -0.25 * v)
         return 5 * float((E * E).sum()) + 0.125 * float((v * v).sum()), (GR, Gt)
 
-    return Product(rotations, Euclidean(n, 3)), fused, (start, t + 2 * rng.standard_normal(t.shape)), 1
+    # a quadratic form without a linear part: the Hessian is what the gradient does to the point
+    begin = start, t + 2 * rng.standard_normal(t.shape)
+    return Product(rotations, Euclidean(n, 3)), fused, lambda x, u: fused(u)[1], begin, 1
 
 
 def factor_analysis(rng: np.random.Generator) -> Made:
@@ -93,7 +105,16 @@ def factor_analysis(rng: np.random.Generator) -> Made:
         value = 0.5 * float(np.linalg.slogdet(V)[1] + np.trace(inverse @ C))
         return value, (2 * G @ x[0], np.diag(G).copy())
 
-    return Product(Euclidean(30, 3), Positive(30)), fused, (rng.standard_normal((30, 3)), np.ones(30)), 0
+    def hessian(x: Point, u: Point) -> Point:
+        inverse = np.linalg.inv(x[0] @ x[0].T + np.diag(x[1]))
+        K = inverse @ C @ inverse
+        turned = u[0] @ x[0].T
+        dV = turned + turned.T + np.diag(u[1])
+        KVI = K @ dV @ inverse
+        dG = 0.5 * (KVI + KVI.T - inverse @ dV @ inverse)
+        return 2 * dG @ x[0] + (inverse - K) @ u[0], np.diag(dG).copy()
+
+    return Product(Euclidean(30, 3), Positive(30)), fused, hessian, (rng.standard_normal((30, 3)), np.ones(30)), 0
 
 
 def gaussian(rng: np.random.Generator) -> Made:
@@ -106,7 +127,14 @@ def gaussian(rng: np.random.Generator) -> Made:
         value = 0.5 * float(np.linalg.slogdet(x[1])[1] + np.trace(inverse @ C))
         return value, (-inverse @ E.mean(axis=0), 0.5 * (inverse - inverse @ C @ inverse))
 
-    return Product(Euclidean(6), SymmetricPositiveDefinite(6)), fused, (np.zeros(6), 20 * np.eye(6)), 0
+    def hessian(x: Point, u: Point) -> Point:
+        E, inverse = X - x[0], np.linalg.inv(x[1])
+        mean, K = E.mean(axis=0), inverse @ (E.T @ E / len(X)) @ inverse
+        changed = inverse @ u[1] @ inverse
+        KVI, outer = K @ u[1] @ inverse, np.outer(inverse @ mean, inverse @ u[0])
+        return changed @ mean + inverse @ u[0], 0.5 * (KVI + KVI.T + outer + outer.T - changed)
+
+    return Product(Euclidean(6), SymmetricPositiveDefinite(6)), fused, hessian, (np.zeros(6), 20 * np.eye(6)), 0
 
 
 def registration(rng: np.random.Generator) -> Made:
@@ -123,22 +151,39 @@ def registration(rng: np.random.Generator) -> Made:
         G = E / z[:, None]
         return float(z.sum()), (x[2][0] * G.T @ P, G.sum(axis=0), np.array([(G * (P @ x[0].T)).sum()]))
 
-    return Product(rotations, Euclidean(5), Positive(1)), fused, (start, np.zeros(5), np.ones(1)), 1
+    def hessian(x: Point, u: Point) -> Point:
+        T, dT = P @ x[0].T, P @ u[0].T
+        E, dE = x[2][0] * T + x[1] - q, u[2][0] * T + x[2][0] * dT + u[1]
+        z = np.sqrt(1 + (E * E).sum(axis=1))[:, None]
+        G, dG = E / z, dE / z - E * (E * dE).sum(axis=1)[:, None] / z**3
+        return (u[2][0] * G + x[2][0] * dG).T @ P, dG.sum(axis=0), np.array([(dG * T + G * dT).sum()])
+
+    return Product(rotations, Euclidean(5), Positive(1)), fused, hessian, (start, np.zeros(5), np.ones(1)), 1
 
 
 PROBLEMS = (deconvolution, weighted_pca, poses, factor_analysis, gaussian, registration)
 
 
-def in_unit(made: Made, unit: float) -> tuple[ms.Problem, Point]:
-    """Return the problem and its start with one factor measured in units of `unit`."""
-    manifold, fused, start, k = made
+def in_unit(name: str, made: Made, unit: float) -> Case:
+    """Return the problem with one factor measured in units of `unit`."""
+    manifold, fused, hessian, start, k = made
+
+    def times(unit: float, x: Point) -> Point:
+        return tuple(unit * leaf if i == k else leaf for i, leaf in enumerate(x))
 
     def scaled(x: Point) -> tuple[float, Point]:
-        value, gradient = fused(tuple(unit * leaf if i == k else leaf for i, leaf in enumerate(x)))
-        return value, tuple(unit * leaf if i == k else leaf for i, leaf in enumerate(gradient))
+        value, gradient = fused(times(unit, x))
+        return value, times(unit, gradient)
 
-    z = tuple(leaf / unit if i == k else leaf for i, leaf in enumerate(start))
-    return ms.Problem(manifold, ms.objective(value_and_gradient=scaled)), z
+    return Case(
+        name,
+        manifold,
+        times(1 / unit, start),
+        scaled,
+        lambda x: fused(times(unit, x))[0],
+        lambda x: scaled(x)[1],
+        lambda x, u: times(unit, hessian(times(unit, x), times(unit, u))),
+    )
 
 
 def run(session: Session) -> None:
@@ -158,7 +203,8 @@ def run(session: Session) -> None:
 
 
 def _evaluations(make: Callable[[Any], Made], seed: int, solver: str, session: Session, unit: float) -> float:
-    problem, start = in_unit(make(np.random.default_rng(seed)), unit)
-    result = ms.minimize(problem, start, solver=solver, max_iter=200 if session.quick else 2000)
+    case = in_unit(make.__name__, make(np.random.default_rng(seed)), unit)
+    problem = ms.Problem(case.manifold, ms.objective(value_and_gradient=case.fused))
+    result = ms.minimize(problem, case.start, solver=solver, max_iter=200 if session.quick else 2000)
     session.returned(problem.manifold, result.x)
     return result.nfev + result.nhev

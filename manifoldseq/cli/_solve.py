@@ -40,7 +40,7 @@ _OPTIONS = "solver."
 @click.option(
     "--solver",
     metavar="NAME",
-    help="A solver, listed by `manifoldseq list solvers` [auto: chosen by the problem, mostly lbfgs or tr].",
+    help="A solver, listed by `manifoldseq list solvers` [auto: chosen by the problem, mostly lbfgs-tr].",
     shell_complete=completed_by("solvers"),
 )
 @click.option("--init", metavar="NAME", help="An initializer of the model [the first].")

@@ -38,6 +38,7 @@ from ._gd import GD
 from ._hessian import first_step, hessian_product
 from ._iterates import Iterate, evaluate, inner_product
 from ._lbfgs import LBFGS
+from ._lbfgs_tr import LBFGSTR
 from ._line_search import LineSearch
 from ._lm import LM
 from ._online_em import FORGETTING, OnlineEM, learned
@@ -65,6 +66,7 @@ __all__ = [
     "FORGETTING",
     "GD",
     "LBFGS",
+    "LBFGSTR",
     "LM",
     "PGD",
     "SGD",

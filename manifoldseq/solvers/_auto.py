@@ -26,9 +26,7 @@ def choose_solver(problem: Problem) -> str:
     * ``"lm"`` if the objective is made by ``ms.least_squares`` and the manifold has no bounds;
     * ``"alternating"`` if the objective has closed-form updates and no gradient;
     * ``"bb"`` from 500,000 dimensions on;
-    * ``"tr"`` if Hessian products are given and the manifold has a Hessian, but not if they are differentiated
-      automatically or summed over shards, because such a product costs as much as several gradients;
-    * ``"lbfgs"``.
+    * ``"lbfgs-tr"``, which begins with L-BFGS and continues with trust regions where L-BFGS is slow.
 
     Parameters
     ----------
@@ -42,9 +40,10 @@ def choose_solver(problem: Problem) -> str:
     --------
     >>> import numpy as np, manifoldseq as ms
     >>> A, M = np.diag([3.0, 1.0, 0.0]), ms.manifolds.Sphere(3)
-    >>> f = ms.objective(lambda x: x @ A @ x, lambda x: 2 * A @ x, hessian_product=lambda x, u: 2 * A @ u)
-    >>> ms.solvers.choose_solver(ms.Problem(M, f)), ms.solvers.choose_solver(ms.Problem(M, lambda x: x @ A @ x))
-    ('tr', 'lbfgs')
+    >>> ms.solvers.choose_solver(ms.Problem(M, lambda x: x @ A @ x))
+    'lbfgs-tr'
+    >>> ms.solvers.choose_solver(ms.Problem(M, lambda x: x @ A @ x, equalities=lambda x: x[0]))
+    'sqp'
     """
     f = problem.objective
     if problem.equalities or problem.inequalities:
@@ -58,6 +57,4 @@ def choose_solver(problem: Problem) -> str:
         return "alternating"
     if problem.manifold.dim >= LARGE:
         return "bb"
-    if f.hessian_product is not None and not f.costly_hessian and problem.manifold.hessian is not None:
-        return "tr"
-    return "lbfgs"
+    return "lbfgs-tr"

@@ -15,6 +15,12 @@ from ._iterates import Iterate, Retraction, inner_product, retracted
 Product = Callable[[np.ndarray], np.ndarray]
 
 
+def has_cheap_products(problem: Problem) -> bool:
+    """Return whether products with the Hessian cost about as much as a gradient, and none is evaluated for them."""
+    f = problem.objective
+    return f.hessian_product is not None and not f.costly_hessian and problem.manifold.hessian is not None
+
+
 def hessian_product(
     problem: Problem, at: Iterate, kind: str = "auto", retraction: Retraction = None
 ) -> tuple[Product, float]:

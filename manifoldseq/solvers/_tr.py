@@ -28,7 +28,8 @@ from ._precondition import (
 from ._saddle import leave_saddle, stationary
 
 ACCEPT = 0.1
-SHRINKINGS = 40
+SHRINKINGS, AGAIN = 40, 2
+"""How often a step may be shortened, and how often for the price of a path that is computed again."""
 
 
 @dataclass(frozen=True)
@@ -67,7 +68,7 @@ class TR(Solver):
     Metrics that are not embedded are evaluated by ``inner``. If the manifold has bounds, the path lies in the free
     coordinates, the retraction clips the step, and the model is evaluated at the clipped step (with one more product if
     clipping or curvature changed it). On a product without a preconditioner, every factor has a scale that is estimated
-    in the first steps. Two vectors are stored for each of the first 20 Hessian products of a step.
+    in the first steps. Two vectors are stored for each of the first 16 Hessian products of a step.
 
     References
     ----------
@@ -92,6 +93,7 @@ class TR(Solver):
     precondition: Precondition | None = None
     curvature: ClassVar[bool] = True
     frames: ClassVar[bool] = True  # type: ignore[misc]
+    trusted: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         check_precondition("TR", self.precondition)
@@ -121,8 +123,13 @@ class TR(Solver):
                 "differences of gradients there"
             )
         at = evaluate(problem, point)
-        radius = problem.manifold.dim**0.5 / 8 if self.radius is None else self.radius
-        state: State = {**at._asdict(), "radius": min(radius, self.max_radius), "reference": None}
+        return self.started(problem, at), at.measures(problem.manifold)
+
+    def started(self, problem: Problem, at: Iterate, radius: float | None = None) -> State:
+        """Return the state of a new start at an iterate; with `radius` in place of the option."""
+        radius = self.radius if radius is None else radius
+        first = problem.manifold.dim**0.5 / 8 if radius is None else radius
+        state = at.state(radius=min(first, self.max_radius), reference=None, products=0)
         if self.precondition is None:
             state |= no_scales(problem, at)
         P, dot = self._preconditioner(problem, at, state), inner_product(problem, at.x)
@@ -131,8 +138,8 @@ class TR(Solver):
             z = P(at.grad)
             square, length = dot(at.grad, z), dot(z, z) ** 0.5
             if 0 < square < math.inf:
-                state["radius"] = square**0.5 * (1.0 if self.radius is None else state["radius"] / length)
-        return state, at.measures(problem.manifold)
+                state["radius"] = square**0.5 * (1.0 if radius is None else state["radius"] / length)
+        return state
 
     def start_at(self, problem: Problem, state: State, at: Iterate) -> State:
         return {**state, **at._asdict(), "reference": None}
@@ -154,7 +161,9 @@ class TR(Solver):
         path.end = (self._goal(size / state["reference"], error) * size) ** 2
         slack = 50 * float(np.finfo(at.grad.dtype).eps) * abs(at.fun)
         radius: float = state["radius"]
-        for _ in range(SHRINKINGS):
+        for k in range(SHRINKINGS):
+            if k > AGAIN:
+                radius = min(radius, path.kept_radius)
             s, curved, size, on_boundary = path.within(radius)
             straight = s, curved
             x = freeze(retracted(problem, at.x, tree(s), self.retraction))
@@ -173,14 +182,14 @@ class TR(Solver):
                         radius = min(2 * radius, self.max_radius * size / dot(s, s) ** 0.5)
                     elif ratio < 0.25:
                         radius = 0.25 * size
-                    square, state = dot(s, s), {**state, "radius": radius}
+                    square, state = dot(s, s), {**state, "radius": radius, "products": path.products}
                     if "scales" in state:
                         state |= self._learnt(problem, at, *straight, size, state)
                     return {**state, **new._asdict()}, new.measures(
                         manifold, square**0.5, secant(dot(s, curved), square)
                     )
             radius = 0.25 * min(radius, size)
-        return state, at.measures(manifold, status=Status.NO_DECREASE)
+        return {**state, "products": path.products}, at.measures(manifold, status=Status.NO_DECREASE)
 
     def _preconditioner(self, problem: Problem, at: Iterate, state: State) -> Product | None:
         if self.precondition is not None:
@@ -230,7 +239,7 @@ class _Piece(NamedTuple):
         return (-self.sd + max(self.sd * self.sd - self.dd * rest, 0.0) ** 0.5) / self.dd
 
 
-KEPT = 20
+KEPT = 16
 """Pieces of a path whose two vectors are kept. A step that is shortened to a later one computes the path again."""
 
 
@@ -242,7 +251,7 @@ class _Path:
 
     def __init__(self, grad: np.ndarray, product: Product, P: Product | None, dot: Dot, most: int) -> None:
         self.grad, self.product, self.P, self.dot, self.most = grad, product, P, dot, most
-        self.end = 0.0
+        self.end, self.products = 0.0, 0
         self.begin()
         if not 0 < self.squared < math.inf and P is not None:
             self.P = None
@@ -253,6 +262,13 @@ class _Path:
         self.z = self.grad if self.P is None else self.P(self.grad)
         self.squared = self.dot(self.grad, self.z)
         self.pieces: list[_Piece] = []
+
+    @property
+    def kept_radius(self) -> float:
+        """The radius up to which a step costs no product."""
+        if len(self.pieces) <= KEPT:
+            return math.inf
+        return self.pieces[KEPT].ss ** 0.5
 
     def within(self, radius: float) -> tuple[np.ndarray, np.ndarray, float, bool]:
         """Return the last point s inside the radius, H s, the length of s, and whether the ball ended the path."""
@@ -300,6 +316,7 @@ class _Path:
             if len(self.pieces) > KEPT:
                 self.pieces[-1] = last._replace(direction=None, curved=None)
         curved = self.product(direction)
+        self.products += 1
         curvature = dot(direction, curved)
         # where the curvature is not positive the model falls along d without end: the path leaves the ball on it
         alpha = self.squared / curvature if curvature > 0 else math.inf

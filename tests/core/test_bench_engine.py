@@ -32,9 +32,13 @@ def module(bench: ModuleType, name: str) -> ModuleType:
     return importlib.import_module(f"{bench.__name__}.{name}")
 
 
-@pytest.mark.parametrize("number", range(18))
+@pytest.mark.parametrize("number", range(34))
 def test_problem_gives_everybody_the_same_function(bench: ModuleType, number: int) -> None:
-    cases = [*module(bench, "_problems").cases(quick=True), *module(bench, "_more_problems").more_cases(quick=True)]
+    cases = [
+        *module(bench, "_problems").cases(quick=True),
+        *module(bench, "_more_problems").more_cases(quick=True),
+        *module(bench, "_varied_problems").varied_cases(quick=True),
+    ]
     case = cases[number]
     ms.testing.check_gradient(case.problem, case.start).raise_for_failure()
     if case.hessian is not None:

@@ -320,7 +320,7 @@ def test_sums_of_objectives_carry_residuals_or_say_why_not() -> None:
     assert result.solver == "lm" and np.allclose(result.x, (1 + 4 * 4) / 5)
     bound = ms.Problem(M, first).objective
     both = ms.minimize(ms.Problem(M, bound + ms.objective(lambda x: 0.5 * anp.sum(x**2))), np.zeros(2))
-    assert both.solver == "lbfgs" and np.allclose(both.x, 0.5, atol=1e-5)
+    assert both.solver == "lbfgs-tr" and np.allclose(both.x, 0.5, atol=1e-5)
     with pytest.raises(TypeError, match="can be added to other residuals only"):
         first + ms.objective(lambda x: anp.sum(x**2))
     with pytest.raises(TypeError, match="cannot be multiplied by a number"):
@@ -358,7 +358,7 @@ def test_messages() -> None:
         ms.residuals(whole, loss="l1")
     with pytest.raises(ValueError, match="LM does not support bounds"):
         ms.minimize(ms.Problem(BoundedDiagonal(2, 1.0), ms.least_squares(whole)), np.zeros(2), solver="lm")
-    assert ms.minimize(ms.Problem(BoundedDiagonal(2, 1.0), ms.least_squares(whole)), np.zeros(2)).solver == "lbfgs"
+    assert ms.minimize(ms.Problem(BoundedDiagonal(2, 1.0), ms.least_squares(whole)), np.zeros(2)).solver == "lbfgs-tr"
     with pytest.raises(
         ValueError, match=r"LM needs residuals, which the objective does not have: pass it to ms.least_squares\(…\)"
     ):

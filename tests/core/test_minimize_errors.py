@@ -235,7 +235,7 @@ def test_options_of_solvers_are_checked(make: Any) -> None:
 
 def test_missing_abilities_are_named_with_what_would_help() -> None:
     problem = ms.Problem(Euclidean(2), ms.Objective(lambda x: float(x @ x)))
-    with pytest.raises(ValueError, match="LBFGS needs value_and_gradient, which the objective does not have"):
+    with pytest.raises(ValueError, match="LBFGSTR needs value_and_gradient, which the objective does not have"):
         ms.minimize(problem)
 
 

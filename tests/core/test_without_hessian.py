@@ -83,7 +83,7 @@ def test_what_needs_one_says_so_with_one_message() -> None:
     with pytest.raises(ValueError, match=r"check_hessian: Product.* has no hessian"):
         ms.testing.check_hessian(problem)
     assert "not checked: the manifold has none" in str(ms.testing.check_objective(problem))
-    assert ms.solvers.choose_solver(problem) == "lbfgs"
+    assert ms.solvers.choose_solver(problem) == "lbfgs-tr"
 
 
 def test_a_product_of_manifolds_that_have_one_has_one() -> None:
