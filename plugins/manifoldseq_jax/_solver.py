@@ -30,8 +30,9 @@ MOST = 256
 UNTRACED = 50
 """Iterations between two questions to a rule that looks at the clock only."""
 
-BLOCK = 50
-"""Problems of a batch that one loop serves: no problem waits for those of other blocks, and a block fits the cache."""
+BLOCK, ENTRIES = 50, 800
+"""Most problems of a batch that one loop serves, and about how many entries their points have together: no problem
+waits for those of other blocks, and a block fits the cache. Procrustes on St(20,5): 0.7 of the time of blocks of 50."""
 
 State = dict[str, Any]
 
@@ -154,7 +155,9 @@ def _all(static: Static, rules: Rules, x: Any, shared: tuple[bool, ...], args: A
         return point, f, gn, c["reference"], numbers
 
     own = tuple([arg for arg, common in zip(args, shared, strict=True) if not common])
-    return jax.lax.map(one, (x, own), batch_size=min(BLOCK, leaves(x)[0].shape[0]))
+    entries = sum(math.prod(leaf.shape[1:]) for leaf in leaves(x))
+    block = max(1, min(BLOCK, ENTRIES // max(1, entries), leaves(x)[0].shape[0]))
+    return jax.lax.map(one, (x, own), batch_size=block)
 
 
 @lru_cache(maxsize=256)
