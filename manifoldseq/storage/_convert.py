@@ -100,7 +100,8 @@ def reader_of(path: FilePath, reader: str | None = None) -> hooks.ReaderSpec:
     if len({plugin.name for plugin, _ in chosen}) > 1:
         raise ReadError(
             f"{path}: {' and '.join(f'plugin {plugin.name!r}' for plugin, _ in chosen)} have a reader for this name: "
-            "name one of them in MANIFOLDSEQ_DISABLE_PLUGINS, or give the reader that you want to manifoldseq.register"
+            "name one of them in MANIFOLDSEQ_DISABLE_PLUGINS, or register the reader to be used with "
+            "manifoldseq.register"
         )
     return chosen[0][1]
 

@@ -258,7 +258,9 @@ class Mixture:
                 others = self.loadings[:, self.columns(v)].copy()
                 others[:, :, self.latent_columns(v)] = 0
                 if others.any():
-                    raise ValueError(f"view {v} has loadings of private latent dimensions of other views: pass zeros")
+                    raise ValueError(
+                        f"view {v} has nonzero loadings of the private latent dimensions of other views: set them to 0"
+                    )
 
 
 def mixture_of(model: Any) -> Mixture:

@@ -221,7 +221,7 @@ def errors() -> dict[str, tuple[Any, str]]:
     return {
         "no updates": (
             run("alternating", ()),
-            r"needs updates, which the objective lacks: .*solvers that work without it: .*lbfgs",
+            r"needs updates, which the objective does not have: .*solvers that work without it: .*lbfgs",
         ),
         "unknown name": (
             run(Alternating(order=["W"])),

@@ -154,8 +154,8 @@ def test_arguments_raise_an_error(arguments: dict[str, Any], error: type[Excepti
     [
         (lambda: LBFGS(memory=2.5), "memory=2.5 is not valid: pass a whole number"),  # type: ignore[arg-type]
         (lambda: LBFGS(max_trials=0), "max_trials=0 is not valid"),
-        (lambda: PGD(step_size="a"), "give a positive number"),  # type: ignore[arg-type]
-        (lambda: PGD(step_size=1j), "give a positive number"),  # type: ignore[arg-type]
+        (lambda: PGD(step_size="a"), "pass a positive number"),  # type: ignore[arg-type]
+        (lambda: PGD(step_size=1j), "pass a positive number"),  # type: ignore[arg-type]
         (lambda: PGD(max_trials=0), "max_trials=0 is not valid"),
         (lambda: PGD(backtracking="no"), "True or False"),  # type: ignore[arg-type]
         (lambda: BoundedDiagonal(3, "a"), "bound must be a positive number"),  # type: ignore[arg-type]

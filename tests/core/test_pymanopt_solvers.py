@@ -26,7 +26,7 @@ SLOW = ("nested", "pymanopt:nelder-mead")  # pymanopt's centroid asks for hundre
 def test_they_solve_what_ours_solve(name: str, solver: str) -> None:
     problem, x0, best = PROBLEMS[name]()
     if solver == "pymanopt:trust-regions" and problem.objective.hessian_product is None:
-        with pytest.raises(ValueError, match="needs hessian_product, which the objective lacks"):
+        with pytest.raises(ValueError, match="needs hessian_product, which the objective does not have"):
             ms.minimize(problem, x0, solver=solver)
         return
     stop = ms.GradientNorm(1e-6, relative=True) | ms.MaxIterations(1000)

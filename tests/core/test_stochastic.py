@@ -352,7 +352,7 @@ def test_solvers_pass_their_checker(solver: Any) -> None:
 def test_an_objective_without_terms_raises_an_error(solver: str) -> None:
     problem = ms.Problem(Euclidean(2), ms.objective(lambda x: float(x @ x), lambda x: 2 * x))
     with pytest.raises(
-        ValueError, match=r"needs terms, which the objective lacks: .* solvers that work without it: .*lbfgs"
+        ValueError, match=r"needs terms, which the objective does not have: .* solvers that work without it: .*lbfgs"
     ):
         ms.minimize(problem, solver=solver)
 

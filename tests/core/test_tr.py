@@ -225,7 +225,7 @@ def test_wrong_options_raise_an_error(options: dict[str, Any], message: str) -> 
 
 def test_exact_products_must_exist() -> None:
     problem, x0, _ = system()
-    with pytest.raises(ValueError, match="needs hessian_product, which the objective lacks"):
+    with pytest.raises(ValueError, match="needs hessian_product, which the objective does not have"):
         ms.minimize(problem, x0, solver=TR(hessian="exact"))
 
 

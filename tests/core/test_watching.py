@@ -283,7 +283,7 @@ def test_a_solver_that_needs_more_names_those_that_do_not(solver: str, lacking: 
         "updates": replace(ABLE, updates=()),
     }[lacking]
     with pytest.raises(
-        ValueError, match=rf"needs {lacking}, which the objective lacks.*solvers that work without it: .*{able}"
+        ValueError, match=rf"needs {lacking}, which the objective does not have.*solvers that work without it: .*{able}"
     ):
         ms.minimize(ms.Problem(Euclidean(6), f), START, solver=solver)
 

@@ -475,7 +475,7 @@ def test_few_columns_are_estimated_as_they_are_found(d):
     """The same values at other places are no visit: one column finds its frames at the rate of chance."""
     X = np.cumsum(np.random.default_rng(0).standard_normal((2000, d)), axis=0)
     with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", "[0-9]+% of noisy copies")
+        warnings.filterwarnings("ignore", "only [0-9]+% of noisy copies")
         encoder = HierarchicalSequenceEncoder().fit(X)
         plain = HierarchicalSequenceEncoder(bits=2, relative=False).fit(X)
     t = np.random.default_rng(1).integers(2000, size=500)

@@ -464,9 +464,9 @@ def test_a_new_mixture_has_all_that_estimators_have(tmp_path: Any, monkeypatch: 
 @pytest.mark.parametrize(
     ("fields", "message"),
     [
-        ({"prepare": "a:b"}, "give manifold, value or value_and_gradient"),
+        ({"prepare": "a:b"}, "set manifold, value or value_and_gradient"),
         ({"build": "a:b", "value": "a:b"}, "build creates the whole problem: leave out value"),
-        ({}, "give prepare, manifold, value or value_and_gradient"),
+        ({}, "set prepare, manifold, value or value_and_gradient"),
     ],
 )
 def test_a_record_that_lacks_parts_is_an_error(fields: dict[str, Any], message: str) -> None:

@@ -176,7 +176,9 @@ def test_one_sentence_for_what_does_not_fit():
     views, _ = drawn(m, 40)
     with pytest.raises(ValueError, match=re.escape("private=(1,) does not fit 2 views")):
         Mixture(m.weights, m.means, m.loadings, m.noise, (1,))
-    with pytest.raises(ValueError, match=r"view 0 has loadings of private latent dimensions of other views"):
+    with pytest.raises(
+        ValueError, match=r"view 0 has nonzero loadings of the private latent dimensions of other views"
+    ):
         Mixture(m.weights, m.means, np.ones_like(m.loadings), m.noise, m.private)
     with pytest.raises(ValueError, match=re.escape("pass a Mixture with K=3, views=(6, 5), d=2, private=(2, 2)")):
         MixturePCCA(3, 2, init=mixture(sizes=(6, 5)), shrinkage=0.0, **FIXED).fit(*views)

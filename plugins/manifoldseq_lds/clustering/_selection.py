@@ -407,7 +407,7 @@ def _predictions(estimator: Any, X: Any, params: list[dict[str, Any]]) -> Array:
     if not any(map(_identifies, params[0])):
         return np.full(len(params), np.nan)
     if isinstance(X, Systems):
-        raise ValueError("X is Systems, which are identified already: leave n_states and the identifier out")
+        raise ValueError("X contains Systems, which are identified already: leave n_states and the identifier out")
     sequences = [filled(np.asarray(x, dtype=float)) for x in identifier_of(estimator)._check(X)]
     scale = np.concatenate(sequences).std(axis=0)
     shortest = min(2 * len(x) // 3 for x in sequences)
