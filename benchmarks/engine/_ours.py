@@ -10,7 +10,7 @@ import manifoldseq as ms
 from ._measure import TOLERANCE, Outcome, feasibility, gradient_norm
 from ._problems import Case
 
-NAMES = ("lbfgs", "bb", "cg", "gd", "tr")
+NAMES = ("lbfgs-tr", "lbfgs", "bb", "cg", "gd", "tr")
 
 
 @dataclass(frozen=True)

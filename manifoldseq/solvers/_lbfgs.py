@@ -21,8 +21,8 @@ class LBFGS(Searching, QuasiNewton):
 
     Parameters
     ----------
-    memory : int
-        Number of stored pairs.
+    memory : int, optional
+        Number of stored pairs: by default 10, and 5 from 10,000 entries on, where vector operations cost more.
     retraction : str, optional
         A kind that the manifold knows; its default otherwise.
     line_search : {"armijo", "wolfe"}

@@ -175,3 +175,14 @@ def test_passes_its_checker() -> None:
 def test_wrong_options_raise_an_error() -> None:
     with pytest.raises(ValueError, match="memory"):
         ms.solvers.LBFGSTR(memory=0)
+
+
+@pytest.mark.parametrize("n, pairs", [(9_999, 10), (10_000, 5)])
+@pytest.mark.parametrize("solver", ["lbfgs", "lbfgs-tr"])
+def test_large_points_have_fewer_pairs(n: int, pairs: int, solver: str) -> None:
+    a = np.geomspace(1e-4, 1.0, n)
+    problem = ms.Problem(Euclidean(n), ms.objective(lambda x: 0.5 * float(a @ x**2), lambda x: a * x))
+    kept: list[int] = []
+    observe: Callable[[Any], None] = lambda event: kept.append(len(event.state["pairs"]))  # noqa: E731
+    ms.minimize(problem, np.ones(n), solver=solver, max_iter=14, callback=observe)
+    assert max(kept) == pairs
