@@ -38,8 +38,8 @@ half of what L-BFGS last did. Otherwise L-BFGS gets so many iterations to be fas
 
 Measured by ``make bench-engine ARGS=varied``, CPU seconds of the better of ``lbfgs`` and ``tr`` over those of this
 solver, in the geometric mean of sixteen problems and three seeds: 0.95. With ten pairs of vectors for all sizes, on the
-problems with Hessian products, it was 1.04 for one seed, with a window of 20 iterations 0.98; for another seed 0.98, with
-a first radius of 2 or 32 lengths 0.90 or 0.95."""
+problems with Hessian products, it was 1.04 for one seed, and 0.98 with a window of 20 iterations; for another seed it
+was 0.98, and 0.90 or 0.95 with a first radius of 2 or 32 lengths."""
 
 VISIBLE, FAR = 1e-8, 100.0
 """L-BFGS gets no other turn where trust regions decreased the value, relatively, by less than the first number. The
