@@ -114,13 +114,13 @@ class TR(Solver):
         """Return the state with the first radius."""
         if self.hessian == "exact" and problem.objective.hessian_product is None:
             raise ValueError(
-                "TR(hessian='exact') needs hessian_product, which the objective lacks: give it with ms.objective(…), "
-                "or use hessian='finite-difference'"
+                "TR(hessian='exact') needs hessian_product, which the objective does not have: "
+                "pass it to ms.objective(…), or use hessian='finite-difference'"
             )
         if self.hessian == "exact" and problem.manifold.hessian is None:
             raise ValueError(
-                f"TR(hessian='exact') needs hessian, which {problem.manifold!r} lacks: use hessian='auto', which takes "
-                "differences of gradients there"
+                f"TR(hessian='exact') needs hessian, which {problem.manifold!r} does not have: use hessian='auto', "
+                "which takes differences of gradients there"
             )
         at = evaluate(problem, point)
         return self.started(problem, at), at.measures(problem.manifold)

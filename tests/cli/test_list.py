@@ -127,7 +127,7 @@ def test_unknown_kind_raises_an_error(run: Run) -> None:
 
 def test_core_records_come_from_the_core(run: Run) -> None:
     records = json.loads(run("list", "solvers", "--json")[1])
-    assert {"plugin": "manifoldseq", "name": "lbfgs"}.items() <= records[0].items()
+    assert {"plugin": "manifoldseq", "name": "lbfgs-tr"}.items() <= records[0].items()
     lines = run("list", "manifolds")[1].splitlines()
     assert lines[0].split() == ["name", "from", "summary"]
     assert len({line.index("manifoldseq") for line in lines[1:] if "manifoldseq" in line}) == 1

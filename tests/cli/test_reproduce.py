@@ -55,13 +55,13 @@ def test_papers_are_listed(registered: Run) -> None:
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
     [
-        ((), "give NAME"),
+        ((), "pass NAME"),
         (("table-2",), "unknown reproduction 'table-2': did you mean 'table-1'?"),
         (("table-1", "--set", "nruns=3"), "has no parameter 'nruns': did you mean 'n_runs'?"),
         (("table-1", "--set", "n_runs=0"), "table-1: n_runs=0 is not valid"),
         (("table-1", "--data", "no/folder"), "Directory 'no/folder' does not exist"),
-        (("figure-2", "--resume"), "takes no --resume"),
-        (("figure-2", "--data", "."), "takes no --data"),
+        (("figure-2", "--resume"), "does not support --resume"),
+        (("figure-2", "--data", "."), "does not support --data"),
     ],
 )
 def test_bad_input_raises_an_error(registered: Run, arguments: tuple[str, ...], sentence: str) -> None:

@@ -246,5 +246,5 @@ def test_errors(case: str) -> None:
 
 
 def test_order_is_a_list_of_names() -> None:
-    with pytest.raises(TypeError, match="give a list of names"):
+    with pytest.raises(TypeError, match="pass a list of names"):
         Alternating(order="UV")

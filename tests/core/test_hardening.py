@@ -58,7 +58,7 @@ def test_resume_rejects_another_problem_or_solver(other: dict[str, Any], tmp_pat
 
 def test_constraints_are_never_ignored() -> None:
     constrained = ms.Problem(Euclidean(2), SQUARE.objective, equalities=(SQUARE.objective,))
-    with pytest.raises(ValueError, match="LBFGS takes no constraints"):
+    with pytest.raises(ValueError, match="LBFGS does not support constraints"):
         ms.minimize(constrained, solver="lbfgs")
     with pytest.raises(TypeError, match=r"must be a function, an Objective, an ms.constraint\(…\), scipy's"):
         ms.Problem(Euclidean(2), SQUARE.objective, equalities=[3])  # type: ignore[arg-type]

@@ -18,7 +18,7 @@ from manifoldseq import hooks
 from manifoldseq.linalg import flatten, unflattener
 from manifoldseq.manifolds import CanonicalLDS, Frozen, Grassmann, Manifold, Positive, Product, Simplex, Stiefel
 
-LIMITS = {"lbfgs": 40, "bb": 60, "cg": 50, "gd": 150, "pgd": 400, "tr": 10}
+LIMITS = {"lbfgs": 40, "lbfgs-tr": 40, "bb": 60, "cg": 50, "gd": 150, "pgd": 400, "tr": 10}
 OPTIONS: dict[str, dict[str, Any]] = {"pgd": {"step_size": 0.5}}
 GRID: dict[str, Manifold] = {
     **{record.name: record.resolved().example(np.random.default_rng(0)) for _, record in hooks.records("manifolds")},

@@ -371,5 +371,5 @@ def test_validation_rows_of_a_class_that_is_not_learnt_are_errors() -> None:
 
 def test_inputs_too_large_for_single_precision_raise_an_error() -> None:
     X, y = load_digits(return_X_y=True)
-    with pytest.raises(ValueError, match="entries as large as 2e\\+31: scale it"):
+    with pytest.raises(ValueError, match="entries as large as 2e\\+31: scale X"):
         HOPENetworkClassifier([(4, 8)], max_iter=1).fit(X[:100] * 1e30, y[:100])

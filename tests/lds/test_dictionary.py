@@ -149,7 +149,7 @@ def test_hierarchical_batches():
     _, counts = np.unique(groups[rows], return_counts=True)
     assert counts.tolist() == [4] * 20
     assert len(hierarchical_batch([0, 0, 1], 20, 4, np.random.default_rng(0))) == 3
-    with pytest.raises(ValueError, match="all are to be at least 1"):
+    with pytest.raises(ValueError, match="all numbers must be at least 1"):
         hierarchical_batch([], 20, 4, np.random.default_rng(0))
 
 
@@ -185,7 +185,7 @@ def model_systems(X):
         ({"n_atoms": 30}, "24 sequences for n_atoms=30"),
         ({"method": "svd"}, "method='svd' is not known: choose 'lbfgs', 'canonical', 'pgd'"),
         ({"method": "medoid"}, "method='medoid' is not known: choose 'lbfgs'"),
-        ({"batch_size": 8}, "asks for method='pgd'"),
+        ({"batch_size": 8}, "requires method='pgd'"),
         ({"method": "pgd", "batch_size": (2, 2, 2)}, "batch_size"),
         ({"step_size": (0.1, 1.0)}, "three rates"),
         ({"init": "zeros"}, "init='zeros'"),

@@ -98,7 +98,7 @@ def test_inside_grid_search_and_pipelines():
 @pytest.mark.parametrize(
     ("params", "labels", "sentence"),
     [
-        ({}, np.zeros(24), "the one class 0.0:"),
+        ({}, np.zeros(24), "only the class 0.0:"),
         ({}, np.array(["a"] * 12 + [1] * 12, dtype=object), "y mixes classes"),
         ({"method": "residual", "alpha": 9.0}, np.arange(24) % 2, "leaves every code at zero"),
         ({"method": "ridge", "alpha": 9.0}, np.arange(24) % 2, "leaves every code at zero"),

@@ -46,7 +46,7 @@ def test_blocks_are_the_naive_cuts(stride):
     [
         ([np.zeros((30, 8, 8)), np.zeros((24, 8, 8))], "video 1 has 24 x 8 x 8"),
         ([np.zeros((30, 8))], "video 0"),
-        ([np.full((30, 8, 8), np.nan)], "video 0 has a value that is not finite"),
+        ([np.full((30, 8, 8), np.nan)], "video 0 contains a value that is not finite"),
         ([np.ma.masked_less(np.eye(3), 1)], "video 0 has masked values"),
         ([[[[1.0]], [[1.0, 2.0]]]], "video 0 has frames of different sizes"),
         ([], "no videos"),

@@ -150,9 +150,9 @@ def test_packed_systems_are_indexed_by_rows():
 
 def test_bad_items_are_named():
     A, C = 0.5 * np.eye(2), np.eye(3, 2)
-    with pytest.raises(ValueError, match=r"system 1 is unstable: A has spectral radius 1\.25.*stabilize it"):
+    with pytest.raises(ValueError, match=r"system 1 is unstable: A has spectral radius 1\.25.*stabilize the system"):
         KERNEL.pack([(A, C), (2.5 * A, C)])
-    with pytest.raises(ValueError, match="system 2 has a value that is not finite"):
+    with pytest.raises(ValueError, match="system 2 contains a value that is not finite"):
         KERNEL.pack([(A, C), (A, C), (A * np.nan, C)])
     with pytest.raises(ValueError, match=r"system 1 has .* C of shape \(4, 2\).*2 states and 3 outputs"):
         KERNEL.pack([(A, C), (A, np.eye(4, 2))])

@@ -305,7 +305,7 @@ def test_missing_directions_stay_zero_states(name):
 def test_marginal_least_squares_raises_an_error(name):
     turn = np.array([[np.cos(0.5), -np.sin(0.5)], [np.sin(0.5), np.cos(0.5)]])
     Y = [np.linalg.matrix_power(turn, t) @ [1.0, 0.0] * 1.00001**t for t in range(40)]
-    with pytest.raises(ValueError, match=r"^system 0 is unstable: A has spectral radius 1, .* as LDSIdentifier"):
+    with pytest.raises(ValueError, match=r"^system 0 is unstable: A has spectral radius 1, .* with LDSIdentifier"):
         LDSIdentifier(2, center=False, stabilizer=name).fit_transform([np.array(Y)])
 
 

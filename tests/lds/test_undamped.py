@@ -190,7 +190,7 @@ def test_modes_of_driven_sequences_are_those_of_the_system():
     np.testing.assert_allclose(np.abs(found.eigenvalues), 0.98, rtol=1e-5)
 
 
-MOVED = r"moved an eigenvalue of system \d by \d+% of its modulus .* take LDSIdentifier.modes\(X\)"
+MOVED = r"moved an eigenvalue of system \d by \d+% of its modulus .* use LDSIdentifier.modes\(X\)"
 
 
 def test_modes_of_systems_warn_where_stabilization_has_moved_them(tmp_path):

@@ -12,7 +12,7 @@ from manifoldseq_mpcca import Mixture
 @pytest.mark.parametrize(
     ("change", "words"),
     [
-        (dict(weights=[0.5, 0.6]), "weights have sum 1.1"),
+        (dict(weights=[0.5, 0.6]), "weights have the sum 1.1"),
         (dict(weights=[]), "at least one component"),
         (dict(means=np.zeros((2, 4))), r"means have shape \(2, 4\): pass \(K, D\) = \(2, 3\)"),
         (dict(loadings=np.zeros((2, 3))), "loadings have shape"),
@@ -24,7 +24,7 @@ from manifoldseq_mpcca import Mixture
         (dict(noise=[[[[1, 2], [2, 1]]] * 2, np.ones((2, 1, 1))]), "noise of view 0 is not positive"),
         (dict(noise=None), "noise is of type NoneType: pass a list of one array per view"),
         (dict(means=[[0.0], [1.0, 2.0]]), "means has rows of different lengths: pass an array"),
-        (dict(means=np.full((2, 3), np.nan)), "means has a value that is not finite"),
+        (dict(means=np.full((2, 3), np.nan)), "means contains a value that is not finite"),
         (dict(means=np.full((2, 3), "a")), "means has dtype"),
     ],
 )

@@ -110,7 +110,7 @@ def test_real_runs(folder):
 
 def test_missing_files_are_named(folder):
     (folder / "nordland" / "preprocessing-winter-1-100-35601.mat").unlink()
-    with pytest.raises(ValueError, match=r"there is no .*preprocessing-winter"):
+    with pytest.raises(ValueError, match=r"preprocessing-winter.* does not exist"):
         _nordland.nordland(folder)
     for file in (folder / "corridor" / "datasets" / "corridor" / "query").iterdir():
         file.unlink()

@@ -84,7 +84,12 @@ def registry(site: Path) -> Registry:
             if entry_point.group == "manifoldseq"
         ]
     )
-    made.add_core([ms.hooks.SolverSpec("lbfgs", "manifoldseq.solvers:LBFGS")])
+    made.add_core(
+        [
+            ms.hooks.SolverSpec("lbfgs-tr", "manifoldseq.solvers:LBFGSTR"),
+            ms.hooks.SolverSpec("lbfgs", "manifoldseq.solvers:LBFGS"),
+        ]
+    )
     return made
 
 
