@@ -34,7 +34,7 @@ SMALL: dict[str, dict[str, Any]] = {
     "hope-network": {"layers": [(3, 4)], **ITERATIONS},
     "subspace-kmeans": {"n_clusters": 3, "n_components": 2, "n_init": 1, **ITERATIONS},
     "lds-kmeans": {"n_clusters": 2, "n_states": 1, "n_init": 1, **ITERATIONS},
-    "sequence-kmeans": {"n_clusters": 2, "n_init": 2, **ITERATIONS},
+    "sequence-kmeans": {"n_clusters": 2, "n_init": 2},
     "lds-dictionary": {"n_atoms": 2, "n_states": 1, **ITERATIONS},
     "mixture-pcca": {"n_components": 2, "n_latent": 1, "n_init": 1, **ITERATIONS},
     "fisher-vector": {"n_components": 2, **ITERATIONS},
