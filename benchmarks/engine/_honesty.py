@@ -19,8 +19,8 @@ from ._session import Session
 BATCH = "batch "
 """Before the name of a solver: all starts at once, with `minimize_batch`."""
 
-SOLVERS = ("lbfgs", "bb", "cg", "tr", "gd", "pgd", *(BATCH + name for name in ("lbfgs", "bb", "cg")))
-HONEST = ("lbfgs", "bb", "cg", "tr")
+SOLVERS = ("lbfgs-tr", "lbfgs", "bb", "cg", "tr", "gd", "pgd", *(BATCH + name for name in ("lbfgs", "bb", "cg")))
+HONEST = ("lbfgs-tr", "lbfgs", "bb", "cg", "tr")
 JUDGED = (*HONEST, *(BATCH + name for name in ("lbfgs", "bb", "cg")))
 STARTS = 50
 

@@ -11,7 +11,7 @@ import scipy.optimize
 import manifoldseq as ms
 from manifoldseq.manifolds import BoundedDiagonal, Box, Product, Stiefel
 
-SOLVERS = ["lbfgs", "bb", "cg", "tr"]
+SOLVERS = ["lbfgs-tr", "lbfgs", "bb", "cg", "tr"]
 
 
 @pytest.mark.parametrize("solver", SOLVERS)

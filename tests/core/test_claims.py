@@ -16,7 +16,7 @@ from manifoldseq.manifolds import BoundedDiagonal, Euclidean, Positive, Product,
 
 Function = Callable[[Any], Any]
 TARGET = np.random.default_rng(100).standard_normal((6, 4))
-SOLVERS = ("lbfgs", "bb", "cg", "gd", "tr", "pgd")
+SOLVERS = ("lbfgs-tr", "lbfgs", "bb", "cg", "gd", "tr", "pgd")
 
 
 def square(scale: float = 1.0, times: float = 1.0, weights: Any = 1.0) -> tuple[Function, Function]:

@@ -29,7 +29,7 @@ from manifoldseq.manifolds import (
 )
 
 ROOT = Path(__file__).parents[2]
-SOLVERS = ("lbfgs", "bb", "cg", "tr")
+SOLVERS = ("lbfgs-tr", "lbfgs", "bb", "cg", "tr")
 TEN = (
     "Poisson regression",
     "logistic regression",
