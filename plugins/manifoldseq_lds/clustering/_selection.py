@@ -389,7 +389,7 @@ def cost_of_choice(estimator: Any, X: Any) -> str:
     if estimator.n_clusters != "auto" or len(X) < _LEAST:
         return ""
     clusters = default_grid(X)["n_clusters"]
-    first = "settings of the identification by forecasts and stability, then  " if is_open(estimator, X) else ""
+    first = "settings of the identification by forecasts and stability, then " if is_open(estimator, X) else ""
     if len(clusters) == 1:
         return (
             f"n_clusters='auto': {first}n_clusters {clusters[0]} only, because {len(X)} sequences are too few for a "
