@@ -231,7 +231,7 @@ def test_without_data_a_corpus_is_generated_once(corpus: Path, tmp_path: Path) -
     [
         ("rate", "1 channels of 8000 samples/s: convert it to one of 16000"),
         ("stereo", "2 channels"),
-        ("short", "a frame 400"),
+        ("short", "a frame has 400"),
         ("cut", "copy both files again"),
         ("phone", "'zz' is not a phone of TIMIT"),
     ],
