@@ -442,7 +442,7 @@ BOMBS: dict[str, tuple[str, Callable[[Path], Path], str]] = {
     "checkpoint": ("ms.storage.Checkpoint(path).load()", checkpoint, "would take"),
     "mnist": ("manifoldseq_hope.features._mnist.read_mnist(path)", digits, "SHA-256 differs"),
     "any digits": (DIGITS, digits, "would take"),
-    "more digits": (DIGITS, more_digits, "holds more bytes"),
+    "more digits": (DIGITS, more_digits, "contains more bytes"),
     "descriptors": (DESCRIPTORS, descriptors, "would take"),
     "line of a table": (DESCRIPTORS, line, "line 1 has more than"),
     "line": ("ms.storage.read(path)", lines, "line 2 has more than"),
