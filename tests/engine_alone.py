@@ -109,7 +109,7 @@ if __name__ == "__main__":
     of_models = {"manifoldseq.models.ModelEstimator", "manifoldseq.models.RowMixture"}
     others = set(more) - of_models
     assert of_models <= set(more) and all(name.startswith("manifoldseq.evaluation.") for name in others), more
-    assert len(others) == 25, more
+    assert len(others) == 28, more
     for package, call in calls_that_need_more().items():
         said = sentence_of(call)
         assert package.partition(" ")[0] in said and CURE in said and "\n" not in said, (package, said)
