@@ -77,7 +77,7 @@ def test_what_needs_one_says_so_with_one_message() -> None:
     manifold, objective, _ = MANIFOLDS["product"]
     problem = ms.Problem(manifold, objective)
     with pytest.raises(
-        ValueError, match=r"TR\(hessian='exact'\) needs hessian, which Product.* lacks: use hessian='auto'"
+        ValueError, match=r"TR\(hessian='exact'\) needs hessian, which Product.* does not have: use hessian='auto'"
     ):
         ms.minimize(problem, solver="tr", options={"hessian": "exact"}, seed=0)
     with pytest.raises(ValueError, match=r"check_hessian: Product.* has no hessian"):
