@@ -47,6 +47,18 @@ def test_benchmarks_that_use_a_peer_install_it(peer: str, folder: str) -> None:
     assert not [name for name in folders if not re.search(rf"^bench-{name}: \$\(PEERS\)$", MAKEFILE, re.MULTILINE)]
 
 
+def test_names_that_benchmarks_import_from_this_project_exist() -> None:
+    """Benchmarks import within functions, which run only in `make bench`."""
+    absent = []
+    for file in sorted((ROOT / "benchmarks").rglob("*.py")):
+        for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.ImportFrom) and not node.level and (node.module or "").startswith("manifoldseq"):
+                module = importlib.import_module(node.module or "")
+                names = [name.name for name in node.names if not hasattr(module, name.name)]
+                absent += [f"{file}: {node.module}.{name}" for name in names]
+    assert not absent
+
+
 def test_one_version_everywhere() -> None:
     version = PROJECT["version"]
     assert metadata.version("manifoldseq") == ms.__version__ == version

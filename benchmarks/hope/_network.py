@@ -20,7 +20,7 @@ def run(report: Report) -> None:
     from torch.nn.utils.parametrizations import orthogonal
 
     from manifoldseq.torch import OrthonormalParameter, RiemannianSGD
-    from manifoldseq_hope.mixtures._penalty import gram_schmidt
+    from manifoldseq_papers.hope._penalty_sgd import gram_schmidt
 
     threads = torch.get_num_threads()
     torch.set_num_threads(1)
