@@ -30,7 +30,7 @@ PACKAGES = [*layers.plugins(), "manifoldseq_papers"]
 
 def pages() -> dict[str, str]:
     """Return the text of every generated page, by its path below docs/reference/."""
-    packages = [getattr(ms, name) for name in ms._PACKAGES]
+    packages = [value for name in ms.__all__ if isinstance(value := getattr(ms, name), ModuleType)]
     modules = [ms, *packages, *(importlib.import_module(name) for name in PACKAGES)]
     return {
         "layers.svg": layers.draw(),

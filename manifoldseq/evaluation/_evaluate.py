@@ -14,6 +14,7 @@ from typing import Any, cast
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.sparse import issparse
+from sklearn.metrics import adjusted_rand_score
 
 from .. import hooks
 from ..report._quality import CHANCE, Evaluation, name_of
@@ -366,8 +367,6 @@ class _Judge:
 
     def named(self, rows: Sequence[Mapping[str, Any]]) -> str:
         """Return the control with other clusters that are as repeatable and explain more, as part of a verdict."""
-        from sklearn.metrics import adjusted_rand_score
-
         own = rows[0]
         needed = ("agreement_of_parts", "explained")
         others = [row for row in rows[1:] if all(name in row for name in needed)]

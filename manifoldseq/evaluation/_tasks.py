@@ -12,6 +12,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import issparse
+from sklearn.base import clone
+from sklearn.metrics import adjusted_rand_score, pairwise_distances, pairwise_distances_argmin
+from sklearn.model_selection import StratifiedGroupKFold, StratifiedKFold
+from sklearn.neighbors import NearestNeighbors
+from sklearn.pipeline import make_pipeline
+from sklearn.utils import get_tags
 
 Array = NDArray[np.floating[Any]]
 Labels = NDArray[Any]
@@ -59,8 +65,6 @@ def task_of(model: Any, *, labelled: bool = False) -> str:
     A class without the tags of scikit-learn is identified by its methods; if it only predicts, it is a classifier if it
     is `labelled`.
     """
-    from sklearn.utils import get_tags
-
     tags = get_tags(model) if hasattr(model, "__sklearn_tags__") else None
     kind = None if tags is None else tags.estimator_type
     if tags is not None and kind == "classifier":
@@ -198,8 +202,6 @@ def fitted(model: Any, X: Any, y: Any = None, *, again: bool = False, **settings
     Settings that the estimator chose in `fit` (``choice_.best_params``) are kept, or chosen `again` from these data. An
     object without `get_params` is copied.
     """
-    from sklearn.base import clone
-
     chosen = {} if again else getattr(getattr(model, "choice_", None), "best_params", {})
     made: Any = clone(model, safe=False)
     if chosen or settings:
@@ -248,8 +250,6 @@ def agreement_of_parts(
     predict, or if halves have few members per cluster, the parts are three random subsets of four fifths, which are
     compared on their common members.
     """
-    from sklearn.metrics import adjusted_rand_score
-
     n, rng = size(X, input), np.random.default_rng(seed)
     numbers = iter(range(seed + 1, seed + 1000))
     seeded = "random_state" in parameters_of(model)
@@ -300,8 +300,6 @@ def silhouette(model: Any, X: Any, clusters: Labels) -> float | None:
 
 def _distances(model: Any, X: Any) -> Iterator[Array]:
     """Yield candidates for the (N, K) distances by which a model assigns members to clusters."""
-    from sklearn.metrics import pairwise_distances
-
     if hasattr(model, "transform"):
         yield np.array(model.transform(X), dtype=np.float64)
     centres = getattr(model, "cluster_centers_", None)
@@ -334,8 +332,6 @@ def folds_of(
     Unmeasured
         If there is only one class, or a class has only one member or group.
     """
-    from sklearn.model_selection import StratifiedGroupKFold, StratifiedKFold
-
     kinds = np.unique(y)
     if len(kinds) < 2:
         raise Unmeasured("all members have the same label")
@@ -398,8 +394,6 @@ class OnFeatures:
 
     def fit(self, X: Any, y: Any) -> OnFeatures:
         """Fit the transformer, then the classifier."""
-        from sklearn.pipeline import make_pipeline
-
         from ._controls import linear_classifier
 
         # the second argument of a fit on views or bags is another view
@@ -446,8 +440,6 @@ def halves(X: Any, input: str, rng: np.random.Generator) -> tuple[Any, Any]:
 
 def found_halves(model: Any, first: Any, second: Any, n: int) -> float:
     """Return the fraction of second halves whose nearest first half (standardized features) has the same member."""
-    from sklearn.metrics import pairwise_distances_argmin
-
     made = fitted(model, first)
     if hasattr(made, "kneighbors"):
         nearest = np.asarray(made.kneighbors(second, 1)[1])[:, 0]
@@ -463,8 +455,6 @@ def found_halves(model: Any, first: Any, second: Any, n: int) -> float:
 
 def nearest_others(model: Any, X: Any) -> Rows:
     """Return the nearest other member of each: by `kneighbors` of a fitted estimator, or by standardized features."""
-    from sklearn.neighbors import NearestNeighbors
-
     if hasattr(model, "kneighbors"):
         return np.asarray(model.kneighbors(n_neighbors=1)[1])[:, 0]
     Z = features(model, X)

@@ -1,5 +1,6 @@
 """Hooks: registration of models, kernels, solvers and other records, and their names."""
 
+from .._lazy import lazy_names
 from ._bundled import BUNDLED
 from ._hookspecs import hookimpl
 from ._lookup import (
@@ -75,6 +76,7 @@ __all__ = [
     "get_rule",
     "get_solver",
     "hookimpl",
+    "lazy_names",
     "plugins",
     "record_of",
     "records",

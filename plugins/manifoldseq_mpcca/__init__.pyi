@@ -1,0 +1,11 @@
+from ._choice import ImputationChoice as ImputationChoice
+from ._gradient_vector import Encoding as Encoding
+from ._gradient_vector import gradient_vectors as gradient_vectors
+from ._gradient_vector import private_parts as private_parts
+from ._mixture_pcca import MixturePCCA as MixturePCCA
+from ._parameters import Mixture as Mixture
+from ._plots import plot_shared as plot_shared
+from ._super_vector import FisherVector as FisherVector
+from ._super_vector import MultiViewSuperVector as MultiViewSuperVector
+from ._videos import VideoDescriptors as VideoDescriptors
+from ._videos import read_videos as read_videos

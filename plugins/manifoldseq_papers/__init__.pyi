@@ -1,0 +1,14 @@
+from .hope._audio import read_sphere as read_sphere
+from .hope._audio import write_sphere as write_sphere
+from .hope._filter_bank import deltas as deltas
+from .hope._filter_bank import filter_bank as filter_bank
+from .hope._penalty_sgd import PenaltySGD as PenaltySGD
+from .hope._phone_corpus import generate_phone_corpus as generate_phone_corpus
+from .hope._phone_decoder import PhoneDecoder as PhoneDecoder
+from .hope._timit import read_timit as read_timit
+from .lds._atom_baselines import GrassmannAtoms as GrassmannAtoms
+from .lds._atom_baselines import SymmetricAtoms as SymmetricAtoms
+from .lds._centre_baselines import AlignMean as AlignMean
+from .lds._centre_baselines import FixedSteps as FixedSteps
+from .lds._centre_baselines import GrassMean as GrassMean
+from .lds._centre_baselines import MDSMean as MDSMean

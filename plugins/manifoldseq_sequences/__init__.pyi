@@ -1,0 +1,11 @@
+from ._classifier import SequenceClassifier as SequenceClassifier
+from ._kmeans import SequenceKMeans as SequenceKMeans
+from ._neighbors import SequenceNeighbors as SequenceNeighbors
+from .kernels._autocovariance import AutocovarianceKernel as AutocovarianceKernel
+from .kernels._convolutions import ConvolutionsKernel as ConvolutionsKernel
+from .kernels._description import DescriptionKernel as DescriptionKernel
+from .kernels._description import SequenceKernel as SequenceKernel
+from .kernels._shape import ShapeKernel as ShapeKernel
+from .kernels._spectrum import SpectrumKernel as SpectrumKernel
+from .kernels._statistics import StatisticsKernel as StatisticsKernel
+from .kernels._warping import WarpingKernel as WarpingKernel
