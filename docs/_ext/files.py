@@ -9,7 +9,7 @@ ROOT = Path(__file__).parents[2]
 PAGE = ROOT / "docs" / "develop" / "files.md"
 PACKAGES = (
     "manifoldseq",
-    *(f"plugins/manifoldseq_{name}" for name in ("lds", "hope", "mpcca", "hierarchical", "sequences", "papers")),
+    *(f"plugins/manifoldseq_{name}" for name in ("lds", "hope", "mpcca", "hierarchical", "sequences", "jax", "papers")),
 )
 HEAD = """# All files
 
@@ -52,12 +52,16 @@ def _defined(file: Path) -> list[str]:
 
 
 def _public(package: Path) -> set[str]:
-    """Return the names in ``__all__`` of the package and of its subpackages."""
+    """Return the public names of the package and of its subpackages: those of ``__all__``, or of a stub."""
     found: set[str] = set()
     for file in (package / "__init__.py", *package.glob("*/__init__.py")):
         for node in _parsed(file).body:
             if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "__all__":
                 found |= set(ast.literal_eval(node.value))
+        stub = file.with_suffix(".pyi")
+        for node in _parsed(stub).body if stub.exists() else ():
+            if isinstance(node, ast.ImportFrom):
+                found |= {name.name for name in node.names}
     return found
 
 
