@@ -309,7 +309,13 @@ def cholesky(x: np.ndarray) -> _Cholesky:
         L = np.linalg.qr(half.mT)[1].mT
         diagonal = np.diagonal(L, axis1=-2, axis2=-1)
         L = L * np.where(diagonal < 0, -1.0, 1.0)[..., None, :]
+        place = np.arange(L.shape[-1])
+        L[..., place, place] = np.maximum(np.abs(diagonal), np.finfo(np.float64).tiny ** 0.5)
     if L.ndim == 2:
         return _Cholesky(L, _INVERT(L, lower=1)[0])
-    with np.errstate(all="ignore"):
-        return _Cholesky(L, np.tril(np.linalg.inv(L)))
+    try:
+        with np.errstate(all="ignore"):
+            return _Cholesky(L, np.tril(np.linalg.inv(L)))
+    except np.linalg.LinAlgError:  # that of the row exchanges: one matrix of the stack is singular to rounding
+        rows = [_INVERT(row, lower=1)[0] for row in L.reshape(-1, *L.shape[-2:])]
+        return _Cholesky(L, np.stack(rows).reshape(L.shape))

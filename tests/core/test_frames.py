@@ -275,3 +275,15 @@ def test_a_product_of_many_equal_factors_shows_the_power() -> None:
     )
     for product in (mixed, Product(*[M] * 150), Product(mixed, mixed)):
         assert eval(repr(product), {**vars(ms.manifolds)}) == product
+
+
+@pytest.mark.parametrize("singular", [np.ones((3, 3)), np.outer([1e100, 1, 0], [1e100, 1, 0]), np.zeros((3, 3))])
+def test_a_singular_matrix_in_a_stack_stops_no_other_row(singular: np.ndarray) -> None:
+    """A line search of a batch may reach a point that is singular to rounding; NumPy raises for the whole stack."""
+    F = ms.manifolds.SymmetricPositiveDefinite(3).frame
+    regular = np.diag([1.0, 2.0, 3.0])
+    x, c = np.stack([regular, singular]), np.stack([0.1 * np.eye(3)] * 2)
+    for move in (F.retract, F.from_frame):
+        moved = move(x, c)
+        np.testing.assert_allclose(moved[0], move(regular, c[0]), rtol=1e-14)
+        np.testing.assert_allclose(moved[1], move(singular, c[1]), rtol=1e-14)
