@@ -222,7 +222,11 @@ class _Loop:
         except KeyboardInterrupt:
             status = Status.INTERRUPTED
             self.mend_last_record()
-            self.notify(status)
+            try:
+                self.notify(status)
+            except KeyboardInterrupt:  # a second one, or that of an observer once more
+                self.save()
+                raise
         except BaseException as error:
             self.mend_last_record()
             self.save()

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.svm import SVC
 
+import manifoldseq as ms
 from manifoldseq.estimators import check_parameters, check_positive, quoted
 from manifoldseq.execution import one_blas_thread
 
@@ -61,25 +64,37 @@ class SequenceClassifier(ClassesOfSequences):
         self.kernels = kernels
         self.C = C
 
-    def fit(self, X: Any, y: Any) -> Self:
+    def fit(
+        self,
+        X: Any,
+        y: Any,
+        *,
+        observers: Sequence[Any] = (),
+        checkpoint: ms.storage.Checkpoint | str | Path | None = None,
+        resume: bool = False,
+    ) -> Self:
         """Learn from sequences and their classes.
 
         Parameters
         ----------
         X : list of array-like of shape (T_i, d)
         y : array-like of shape (N,)
+        observers, checkpoint, resume
+            As in `SequenceKMeans.fit`: with a checkpoint, one iteration compares the sequences by one kernel.
 
         Raises
         ------
         ValueError
             For an invalid parameter or input, or labels of one class only.
+        KeyboardInterrupt
+            After Ctrl-C, and after a checkpoint.
         """
         check_parameters(self, _RULES)
         require_classes(self, y)
         labels = np.asarray(y)
         if labels.ndim == 1 and len(labels) and len(set(labels.tolist())) < 2:
             raise ValueError(f"y has the one class {quoted(labels.tolist()[0])}: a classifier needs at least two")
-        return self._fit_kernels(X, y)
+        return self._fit_kernels(X, y, observers=observers, checkpoint=checkpoint, resume=resume)
 
     def decision_function(self, X: Any) -> Array:
         """Return how much sequences speak for each class.

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
+import manifoldseq as ms
 from manifoldseq.estimators import available_where, check_parameters, check_whole
 
 from ._estimator import RULES
@@ -62,16 +65,26 @@ class SequenceNeighbors(ClassesOfSequences):
         self.kernel = kernel
         self.kernels = kernels
 
-    def fit(self, X: Any, y: Any = None) -> Self:
+    def fit(
+        self,
+        X: Any,
+        y: Any = None,
+        *,
+        observers: Sequence[Any] = (),
+        checkpoint: ms.storage.Checkpoint | str | Path | None = None,
+        resume: bool = False,
+    ) -> Self:
         """Keep sequences, and choose a kernel where there are classes.
 
         Parameters
         ----------
         X : list of array-like of shape (T_i, d)
         y : array-like of shape (N,), optional
+        observers, checkpoint, resume
+            As in `SequenceKMeans.fit`: with a checkpoint, one iteration compares the sequences by one kernel.
         """
         check_parameters(self, _RULES)
-        return self._fit_kernels(X, y)
+        return self._fit_kernels(X, y, observers=observers, checkpoint=checkpoint, resume=resume)
 
     def kneighbors(self, X: Any = None, n_neighbors: int | None = None) -> tuple[Array, NDArray[np.int64]]:
         """Return the nearest sequences of `fit`.

@@ -13,7 +13,7 @@ from sklearn.base import ClassifierMixin
 from sklearn.model_selection import StratifiedKFold
 from sklearn.utils.multiclass import check_classification_targets
 
-from manifoldseq.estimators import check_unmasked
+from manifoldseq.estimators import check_unmasked, marked
 from manifoldseq.execution import one_blas_thread
 from manifoldseq.models import Choice, Step, summary
 
@@ -41,7 +41,8 @@ class ClassesOfSequences(ClassifierMixin, KernelsOfSequences):
     def _predicted(self, gram: Array, targets: Labels, cross: Array, own: Array) -> Labels:
         """Return the predicted places in `classes_`, from kernel values (N, N), (n, N) and k(x, x) of new ones (n,)."""
 
-    def _fit_kernels(self, X: Any, y: Any) -> Self:
+    def _fit_kernels(self, X: Any, y: Any, **loop: Any) -> Self:
+        loop["checkpoint"] = marked(loop["checkpoint"], lambda: (self, list(X), y))
         sequences = self._sequences(X, reset=True)
         targets = None
         for name in ("classes_", "targets_", "choice_"):
@@ -60,7 +61,7 @@ class ClassesOfSequences(ClassifierMixin, KernelsOfSequences):
                     "y mixes classes that have no order, such as words and numbers: pass one kind"
                 ) from None
         n_classes = None if targets is None else len(self.classes_)
-        components, coordinates, notes, _ = self._descriptions(sequences, n_classes)
+        components, coordinates, notes, _ = self._descriptions(sequences, n_classes, **loop)
         coordinates = {name: Z for name, Z in coordinates.items() if Z.shape[1]}
         if not coordinates:
             raise ValueError("no kernel tells two of the sequences apart: all are equal")

@@ -236,8 +236,8 @@ def test_interrupt_in_the_stopping_rule(tmp_path: Path) -> None:
     assert_same(run(checkpoint=tmp_path, resume=True), run())
 
 
-def test_observers_hear_of_the_interrupt_and_a_second_one_raises() -> None:
-    heard: list[Status | None] = []
+def test_observers_hear_of_the_interrupt_and_a_second_one_raises_after_a_checkpoint(tmp_path: Path) -> None:
+    heard: list[Any] = []
     run(step=Interrupt(walk, 3), observers=[lambda event: heard.append(event.status)])
     assert heard == [None, None, None, Status.INTERRUPTED]
 
@@ -246,7 +246,11 @@ def test_observers_hear_of_the_interrupt_and_a_second_one_raises() -> None:
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        run(step=Interrupt(walk, 3), observers=[impatient])
+        run(step=Interrupt(walk, 3), observers=[impatient], checkpoint=tmp_path)
+    heard.clear()
+    resumed = run(observers=[lambda event: heard.append(event.nit)], checkpoint=tmp_path, resume=True)
+    assert heard[0] == 2 and min(heard) == 2
+    assert_same(resumed, run())
 
 
 @pytest.mark.parametrize("error", [ValueError, ZeroDivisionError, SystemExit])

@@ -6,15 +6,19 @@ import warnings
 from functools import cache
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
+from unittest.mock import Mock
 
 import numpy as np
 import pytest
 from matplotlib.figure import Figure
+from sklearn.base import clone
 from sklearn.metrics import adjusted_rand_score
 
 import manifoldseq as ms
 from manifoldseq.models import Choice, Step, as_good
 from manifoldseq_sequences import SequenceClassifier, SequenceKMeans, SequenceNeighbors
+from manifoldseq_sequences._components import gram_of
 from manifoldseq_sequences._weights import BUNDLED, learned_weights, separated
 
 
@@ -134,15 +138,39 @@ def test_an_interrupted_fit_goes_on_to_the_same_result(
 
     with pytest.raises(KeyboardInterrupt):
         SequenceKMeans(3, random_state=0).fit(X, observers=[interrupt], checkpoint=tmp_path)
-    computed = []
-    resumed = SequenceKMeans(3, random_state=0)
-    resumed.fit(X, observers=[lambda event: computed.append(event.nit)], checkpoint=tmp_path, resume=True)
-    assert [nit for nit in computed if nit > after] == list(range(after + 1, 8))
+    compared = Mock(wraps=gram_of)
+    monkeypatch.setattr("manifoldseq_sequences._estimator.gram_of", compared)
+    resumed = SequenceKMeans(3, random_state=0).fit(X, checkpoint=tmp_path, resume=True)
+    assert compared.call_count == 7 - after  # the matrices of the first kernels are in the checkpoint
     assert resumed.weights_ == whole.weights_ and resumed.inertia_ == whole.inertia_
     np.testing.assert_array_equal(resumed.labels_, whole.labels_)
     np.testing.assert_array_equal(resumed.transform(X), whole.transform(X))
     with pytest.raises(ms.storage.CheckpointError):
         SequenceKMeans(2, random_state=0).fit(X, checkpoint=tmp_path, resume=True)
+
+
+@pytest.mark.parametrize("model", [SequenceClassifier(), SequenceNeighbors(2)])
+def test_an_interrupted_fit_of_classes_goes_on_to_the_same_result(
+    model: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    X, y = steps()
+    whole = clone(model).fit(X, y)
+
+    def interrupt(event: ms.Event) -> None:
+        if event.nit == 3:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        clone(model).fit(X, y, observers=[interrupt], checkpoint=tmp_path)
+    compared = Mock(wraps=gram_of)
+    monkeypatch.setattr("manifoldseq_sequences._estimator.gram_of", compared)
+    resumed = clone(model).fit(X, y, checkpoint=tmp_path, resume=True)
+    assert compared.call_count == 4  # the matrices of the first three kernels are in the checkpoint
+    assert resumed.weights_ == whole.weights_
+    np.testing.assert_array_equal(resumed.coordinates_, whole.coordinates_)
+    np.testing.assert_array_equal(resumed.predict(X), whole.predict(X))
+    with pytest.raises(ms.storage.CheckpointError):
+        clone(model).fit(X, y[::-1], checkpoint=tmp_path, resume=True)
 
 
 def test_a_fit_does_not_depend_on_the_executor() -> None:
