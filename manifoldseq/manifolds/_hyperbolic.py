@@ -61,7 +61,7 @@ class Hyperbolic(Manifold[np.ndarray]):
         return math.sqrt(self.n)
 
     def inner(self, x: np.ndarray, u: np.ndarray, v: np.ndarray) -> Any:
-        total = _lorentz(u, v)[..., 0]
+        total = _metric(x, u, v)[..., 0]
         return float(total) if total.ndim == 0 else total
 
     def project(self, x: np.ndarray, u: np.ndarray) -> np.ndarray:
@@ -79,8 +79,8 @@ class Hyperbolic(Manifold[np.ndarray]):
 
     def retract(self, x: np.ndarray, u: np.ndarray, kind: str | None = None) -> np.ndarray:
         self._kind(kind)
-        length = np.sqrt(np.maximum(_lorentz(u, u), 0))
         with np.errstate(over="ignore", invalid="ignore"):
+            length = np.sqrt(_metric(x, u, u))
             y = np.cosh(length) * x + np.divide(np.sinh(length), length, out=np.ones_like(length), where=length > 0) * u
         return self.nearest(y.astype(x.dtype))
 
@@ -122,6 +122,21 @@ def _lorentz(u: np.ndarray, v: np.ndarray) -> np.ndarray:
     """Return the Lorentz product with an axis of length one, summed in float64."""
     products = np.multiply(u, v, dtype=np.float64)
     return products[..., 1:].sum(axis=-1, keepdims=True) - products[..., :1]
+
+
+def _metric(x: np.ndarray, u: np.ndarray, v: np.ndarray) -> np.ndarray:
+    """Return the Lorentz product of tangent vectors at x, with an axis of length one.
+
+    Far from the vertex both of its terms are large, and their difference is rounding. Here u₀ = (x·u)/x₀ is used, with
+    x, u and v without their first entries: along x the product is that of the components, divided by x₀².
+    """
+    axis = x[..., 1:].astype(np.float64)
+    length = np.sqrt(np.sum(np.square(axis), axis=-1, keepdims=True))
+    axis = np.divide(axis, length, out=np.zeros_like(axis), where=length > 0)
+    u, v = u[..., 1:], v[..., 1:]
+    along_u, along_v = (np.sum(axis * w, axis=-1, keepdims=True) for w in (u, v))
+    across = np.sum((u - along_u * axis) * (v - along_v * axis), axis=-1, keepdims=True)
+    return across + along_u * along_v / np.square(x[..., :1], dtype=np.float64)
 
 
 def _raised(egrad: np.ndarray) -> np.ndarray:

@@ -90,7 +90,7 @@ class Descent(ABC):
     ...         manifold, axis, dot = problem.manifold, problem.axis, ms.solvers.inner_product(problem, at.x)
     ...         v = axis.flatten(manifold.project(at.x, axis.tree(manifold.shape)(kept["velocity"])))
     ...         v = self.share * v - at.grad
-    ...         return ms.solvers.Direction(v, dot(at.grad, v), dot(v, v) ** 0.5, axis.filled(at.x, np.nan), False)
+    ...         return ms.solvers.Direction(v, dot(at.grad, v), abs(dot(v, v)) ** 0.5, axis.filled(at.x, np.nan), False)
     ...     def simpler(self, problem, at, kept):
     ...         return self.begin(problem, at), np.any(kept["velocity"] != 0, axis=-1)
     ...     def learn(self, problem, at, new, went, t, kept):
@@ -156,7 +156,7 @@ class Steepest(Descent):
 
     def query(self, problem: Problem, at: Iterate, kept: State) -> Direction:
         vector, slope = steepest(self.precondition, problem, at)
-        size = at.grad_norm if self.precondition is None else inner_product(problem, at.x)(vector, vector) ** 0.5
+        size = at.grad_norm if self.precondition is None else abs(inner_product(problem, at.x)(vector, vector)) ** 0.5
         first = 2.0 * kept["step"]
         if self.step_size is not None:
             first = problem.axis.each(partial(rate_at, self.step_size), kept["count"])
@@ -192,7 +192,7 @@ class BarzilaiBorwein(Descent):
         vector, dot = -at.grad, inner_product(problem, at.x)
         if np.any(has_scales(kept)):
             vector = scale_of_entries(problem, kept, vector.dtype, coarse=True) * vector
-        return Direction(vector, dot(at.grad, vector), dot(vector, vector) ** 0.5, first, plain)
+        return Direction(vector, dot(at.grad, vector), abs(dot(vector, vector)) ** 0.5, first, plain)
 
     def simpler(self, problem: Problem, at: Iterate, kept: State) -> tuple[State, Decision]:
         if "scales" not in kept:
@@ -301,7 +301,7 @@ class Conjugate(Descent):
         dot = inner_product(problem, at.x)
         slope = dot(at.grad, vector)
         first = axis.ratio(-kept["change"], -slope, math.nan)
-        return Direction(vector, slope, dot(vector, vector) ** 0.5, first, plain)
+        return Direction(vector, slope, abs(dot(vector, vector)) ** 0.5, first, plain)
 
     def simpler(self, problem: Problem, at: Iterate, kept: State) -> tuple[State, Decision]:
         # a large last decrease may have predicted far too much
@@ -399,7 +399,7 @@ class QuasiNewton(Descent):
             if axis.any(none):
                 scaled = none & has_scales(kept)
                 first, plain = axis.where(scaled, 1.0, first), none & axis.no(scaled)
-        return Direction(vector, dot(at.grad, vector), dot(vector, vector) ** 0.5, first, plain, (pairs, held))
+        return Direction(vector, dot(at.grad, vector), abs(dot(vector, vector)) ** 0.5, first, plain, (pairs, held))
 
     def _most(self, at: Iterate) -> int:
         """Return the number of pairs."""
@@ -558,7 +558,7 @@ def secant_pair(s: Vector, y: Vector, dot: Dot, before: Sequence[Pair] = ()) -> 
     (1.0, 0.25)
     """
     sy, yy = dot(s, y), dot(y, y)
-    curved = (yy > 0) & (sy > 1e-12 * (dot(s, s) * yy) ** 0.5)
+    curved = (yy > 0) & (sy > 1e-12 * abs(dot(s, s) * yy) ** 0.5)
     if s.ndim > 1:
         return _row_pair(s, y, sy, yy, curved, before)
     return (s, y, sy, sy / yy) if curved else None

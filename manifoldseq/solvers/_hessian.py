@@ -86,7 +86,7 @@ def hessian_product(
             return flatten(manifold.transport(y, at.x, gradient_across(manifold, y, egrad)))
 
     def difference(u: np.ndarray) -> np.ndarray:
-        h = axis.ratio(scale, dot(u, u) ** 0.5)
+        h = axis.ratio(scale, abs(dot(u, u)) ** 0.5)
         step = axis.times(h, u)
         with np.errstate(all="ignore"):
             hu = axis.over(gradient(step) - (gradient(-step) if central else at.grad), 2 * h if central else h)
@@ -147,7 +147,7 @@ def first_step(
         if direction is None:
             size, share, u = at.grad_norm, 1.0, axis.over(at.grad, at.grad_norm)
         else:
-            size = dot(direction, direction) ** 0.5
+            size = abs(dot(direction, direction)) ** 0.5
             share, u = -dot(at.grad, direction) / size**2, axis.over(-direction, size)
         curvature = dot(u, product(u))
         # the minimizer of f + t⟨g, d⟩ + ½t²⟨d, H d⟩, at most ten times the scale of the manifold away

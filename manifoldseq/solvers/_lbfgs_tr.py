@@ -141,7 +141,7 @@ class LBFGSTR(Solver):
         if state["pairs"]:
             s, dot = state["pairs"][-1][0], inner_product(problem, at.x)
             scaled = s / scale_of_entries(problem, memory, s.dtype) if memory and has_scales(memory) else s
-            radius = LENGTHS * dot(s, scaled) ** 0.5
+            radius = LENGTHS * abs(dot(s, scaled)) ** 0.5
         return self._tr.started(problem, at, radius) | memory
 
     def _to_lbfgs(self, problem: Problem, state: State) -> State:

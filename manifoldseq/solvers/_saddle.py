@@ -131,7 +131,7 @@ def lowest_curvature(
         lowest, lowered, negative = axis.put((lowest, lowered, negative), unsure, again)
     # and a tenth of the random start, against symmetries of the saddle
     direction = 0.1 * basis[0] + lowered
-    length = inner_product(problem, at.x)(direction, direction) ** 0.5
+    length = abs(inner_product(problem, at.x)(direction, direction)) ** 0.5
     direction = axis.over(direction, axis.where(length > 0, length, 1.0))
     curvature = axis.where(negative, lowest, axis.most(lowest, 0.0))
     return curvature, direction.astype(at.grad.dtype, copy=False), negative
@@ -338,7 +338,7 @@ def krylov(
     product, error = hessian_product(problem, at, "auto", retraction)
     basis: list[np.ndarray] = []
     images: list[np.ndarray] = []
-    length = dot(v, v) ** 0.5
+    length = abs(dot(v, v)) ** 0.5
     v, nothing = axis.over(v, axis.where(length > 0, length, 1.0)), np.zeros_like(v)
     with np.errstate(all="ignore"):
         for _ in range(min(steps, manifold.dim)):
@@ -346,7 +346,7 @@ def krylov(
                 for b in basis:
                     v = v - axis.times(dot(b, v), b)
             v = axis.flatten(manifold.project(at.x, tree(v)))
-            length = dot(v, v) ** 0.5
+            length = abs(dot(v, v)) ** 0.5
             # shorter than that what is left is rounding: the space is exhausted
             live = axis.finite(length) & (length > 1e-8)
             if not axis.any(live):
@@ -357,7 +357,7 @@ def krylov(
             else:  # rows whose space is exhausted cost no more evaluations
                 some = hessian_product(*axis.take(live, problem, at), retraction=retraction)[0]
                 image = axis.put(nothing, live, _product(some, axis.take(live, b)))
-            size = dot(image, image) ** 0.5
+            size = abs(dot(image, image)) ** 0.5
             live = live & axis.finite(size)
             if not axis.any(live):
                 break

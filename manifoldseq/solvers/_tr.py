@@ -136,7 +136,7 @@ class TR(Solver):
         if P is not None:
             # in the norm of the inverse of P, along the first direction P g: of the given length, or the whole of P g
             z = P(at.grad)
-            square, length = dot(at.grad, z), dot(z, z) ** 0.5
+            square, length = dot(at.grad, z), abs(dot(z, z)) ** 0.5
             if 0 < square < math.inf:
                 state["radius"] = square**0.5 * (1.0 if radius is None else state["radius"] / length)
         return state
@@ -179,7 +179,7 @@ class TR(Solver):
                 ratio = (at.fun - new.fun + rounding) / (predicted + rounding) if finite else -math.inf
                 if ratio > ACCEPT:
                     if ratio > 0.75 and on_boundary:
-                        radius = min(2 * radius, self.max_radius * size / dot(s, s) ** 0.5)
+                        radius = min(2 * radius, self.max_radius * size / abs(dot(s, s)) ** 0.5)
                     elif ratio < 0.25:
                         radius = 0.25 * size
                     square, state = dot(s, s), {**state, "radius": radius, "products": path.products}
@@ -206,7 +206,7 @@ class TR(Solver):
         if not has_scales(scales):
             return scales
         dot = inner_product(problem, at.x)
-        length = dot(s, s / scale_of_entries(problem, scales, s.dtype)) ** 0.5
+        length = abs(dot(s, s / scale_of_entries(problem, scales, s.dtype))) ** 0.5
         return {**scales, "radius": kept["radius"] * length / size}
 
     def _goal(self, share: float, error: float) -> float:
@@ -268,7 +268,7 @@ class _Path:
         """The radius up to which a step costs no product."""
         if len(self.pieces) <= KEPT:
             return math.inf
-        return self.pieces[KEPT].ss ** 0.5
+        return abs(self.pieces[KEPT].ss) ** 0.5
 
     def within(self, radius: float) -> tuple[np.ndarray, np.ndarray, float, bool]:
         """Return the last point s inside the radius, H s, the length of s, and whether the ball ended the path."""

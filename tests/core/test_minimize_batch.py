@@ -610,3 +610,18 @@ def test_what_batched_may_return(batched: Any, error: Any, sentence: str) -> Non
     problem = ms.Problem(Euclidean(2), ms.objective(batched=batched))
     with pytest.raises(error, match=sentence):
         ms.minimize_batch(problem, np.zeros((3, 2)))
+
+
+@pytest.mark.parametrize("far", [1e6, 1e7, 1e8])
+def test_starts_where_lorentz_products_are_rounding(far: float) -> None:
+    """Far out in hyperbolic space ⟨v, v⟩ is a small difference of large numbers; the sum of points gives the centre."""
+    H, rng = ms.manifolds.Hyperbolic(4), np.random.default_rng(2)
+    total = sum(H.nearest(rng.standard_normal(5)) for _ in range(20))
+    weights = total * np.array([1.0, -1, -1, -1, -1])
+    cost = ms.objective(value_and_gradient=lambda x: (float(weights @ x), weights))
+    centre = total / np.sqrt(total[0] ** 2 - total[1:] @ total[1:])
+    starts = np.stack([H.nearest(far * rng.standard_normal(5)) for _ in range(12)])
+    for solver in ("cg", "bb", "gd", "lbfgs"):
+        found = ms.minimize_batch(ms.Problem(H, cost), starts, solver=solver)
+        assert found.success.all() or solver == "lbfgs", solver
+        np.testing.assert_allclose(found.x[found.success] - centre, 0, atol=1e-4)
