@@ -3,8 +3,8 @@ Means of covariance matrices
 ============================
 
 The arithmetic mean of two long ellipses at right angles is a large circle: its determinant exceeds those of both. The
-means of the affine-invariant and the log-Euclidean metric keep the determinant, and that of the Bures–Wasserstein
-metric lies between.
+means of the affine-invariant and the log-Euclidean metric keep the determinant. The determinant of the
+Bures–Wasserstein mean lies in between.
 """
 
 import matplotlib.pyplot as plt

@@ -2,8 +2,8 @@
 Forecasts with confidence intervals
 ===================================
 
-A linear dynamical system continues a sequence of two channels, with intervals for every step. Repeated on a hundred
-simulated sequences, the intervals of 90 % hold about their share of the values.
+A linear dynamical system continues a sequence of two channels, with intervals for every step. On a hundred simulated
+sequences, the intervals of 90 % contain about 90 % of the values.
 """
 
 import matplotlib.pyplot as plt

@@ -128,5 +128,5 @@ ax.invert_yaxis()
 plt.show()
 
 # %%
-# Most of the improvement comes from patches and pooling, and some from the mixture. Whether the projection is learned
-# or that of PCA makes no clear difference on these data.
+# Most of the improvement comes from patches and pooling, and some from the mixture. On these data, a learned
+# projection and the projection of PCA do not differ clearly.

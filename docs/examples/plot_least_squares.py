@@ -2,7 +2,8 @@
 Least squares with robust losses
 ================================
 
-A curve is fitted to data of which a fifth is wrong. Squares follow the wrong values; robust losses do not.
+A curve is fitted to data in which a fifth of the values are outliers. The least-squares curve is pulled toward the
+outliers; the curves with robust losses are not.
 """
 
 import autograd.numpy as np

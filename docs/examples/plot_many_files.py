@@ -3,7 +3,7 @@ Principal components of rows in many files
 ==========================================
 
 Rows lie in eight files. L-BFGS evaluates every row in each iteration; stochastic gradients of batches of rows come
-close within the first passes. Files are memory maps, so that only the rows of a computation are read.
+close to the optimum within the first passes. Files are memory maps, so that only the rows in use are read.
 """
 
 import tempfile

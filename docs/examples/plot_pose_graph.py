@@ -2,8 +2,8 @@
 A pose graph with wrong loop closures
 =====================================
 
-A robot drives around a square three times. Its odometry drifts; loop closures correct it, although some of them are
-wrong, since the Cauchy loss gives these a small weight.
+A robot drives around a square three times. Its odometry drifts, and loop closures correct the drift. Some loop closures
+are wrong; the Cauchy loss gives them a small weight.
 """
 
 import matplotlib.pyplot as plt

@@ -2,9 +2,9 @@
 Robust subspace estimation with a registered model
 ==================================================
 
-A model registered in one file, as in *Write a model*: the subspace with the least mean distance to rows. A second
-plugin adds an initializer, as in *Write an initializer*. Both are compared with principal components for growing
-shares of outliers.
+The model is registered in one file, as in *Write a model*. It is the subspace with the smallest mean distance to the
+rows. A second plugin adds an initializer, as in *Write an initializer*. Both are compared with principal components for
+growing shares of outliers.
 """
 
 from dataclasses import dataclass

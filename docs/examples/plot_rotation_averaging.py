@@ -2,8 +2,8 @@
 Rotation averaging with outliers
 ================================
 
-Forty cameras measure the relative rotations of some pairs, with noise; a part of the measurements is wrong altogether.
-The least-squares estimate is compared with that of a robust loss, for five shares of outliers.
+Forty cameras measure the relative rotations of some pairs, with noise; some of the measurements are outliers. The
+least-squares estimate is compared with that of a robust loss, for five shares of outliers.
 """
 
 import autograd.numpy as anp

@@ -2,8 +2,8 @@
 Sparse principal components
 ===========================
 
-Two hidden factors drive ten variables each, of thirty. Principal components mix all variables; the sparse components
-have loadings on the variables of one factor.
+Each of two hidden factors influences ten of thirty variables. Principal components mix all variables; the sparse
+components have loadings on the variables of one factor.
 """
 
 import matplotlib.pyplot as plt

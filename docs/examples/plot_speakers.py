@@ -29,7 +29,7 @@ axes[0].set_ylabel("12 channels")
 # %%
 # k-means on systems
 # ------------------
-# The number of states, the delay, and whether the levels of the channels count are chosen without labels; the table
+# The settings (number of states, delay, use of the levels of the channels) are chosen without labels; the table
 # shows the compared settings. Two descriptions without systems are clustered for comparison. Means and standard
 # deviations of the channels separate these three speakers as well, but not all nine speakers, see
 # :doc:`/benchmarks/clustering`.

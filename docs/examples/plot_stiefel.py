@@ -2,7 +2,7 @@
 Optimization on the Stiefel manifold
 ====================================
 
-Four solvers minimize one function of an orthonormal frame: the weighted trace whose minimizer holds the leading
+Four solvers minimize one function of an orthonormal frame: the weighted trace whose minimizer contains the leading
 eigenvectors of a matrix in order. The eigenvalues are known, so the error of each iterate can be drawn.
 """
 

@@ -59,8 +59,9 @@ def apply(run_dir: Path, data: tuple[str, ...], reading: tuple[str, ...], views:
     The results of predict, predict_proba, score_samples and transform are written, one row per sequence or bag (per
     row, for a model of samples or views). A .npz file has the arrays `id` (the file, the sequence of a long table, or
     the row), `prediction`, `probability`, `score` and `transform` (or one array per part of a transform, such as `A`
-    and `C`); a .csv file has them as columns. If a view has missing values that the model can fill in, `filled` has
-    all columns with these values, and `deviation` their standard deviations (zero for recorded values), if known.
+    and `C`); a .csv file has them as columns. If a view has missing values that the model can fill in, `filled` has all
+    columns with these values filled in. If known, `deviation` has the standard deviations of the filled values (zero
+    for recorded values).
 
     Columns are matched with those of the fit by name, in any order, and other columns are ignored. The --read options
     of the fit apply to files of the same kind. For a model of views, DATA is one file, or one file per view in the

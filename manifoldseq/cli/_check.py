@@ -30,9 +30,9 @@ def check(package: str, import_only: tuple[str, ...]) -> int:
     """Check the records that PACKAGE registers.
 
     PACKAGE is the import package of a plugin, or a Python file, FILE.py. Every record is imported and tested on small
-    generated data: models, kernels, manifolds, solvers and estimators by the checks of manifoldseq.testing, domains
-    and readers on their examples, plots on fits of the estimators that name them. Data sets are loaded. The last line
-    names the records that were only imported, for example because they have no example or their data are not
+    generated data. Models, kernels, manifolds, solvers and estimators are tested by the checks of manifoldseq.testing,
+    domains and readers on their examples, and plots on fits of the estimators that use them. Data sets are loaded. The
+    last line names the records that were only imported, for example because they have no example or their data are not
     installed. Reproductions are never run, and commands are not checked.
 
     \b

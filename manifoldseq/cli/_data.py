@@ -243,7 +243,7 @@ def _load_one(
                         return _read(source, {**chosen, "channels": found})
                 raise
         if options:
-            raise BadInput(f"--read sets options for reading a file, but there is no file or folder {source}")
+            raise BadInput(f"--read sets options for reading a file, but the file or folder {source} does not exist")
         loaded = hooks.get_dataset(asked_name(source, "datasets")).loader()
         dense = [x for x in loaded.sequences if not issparse(x)]
         check_sequences([np.zeros_like(x[:1]) for x in dense])  # their shapes, as readers of files do

@@ -28,7 +28,7 @@ _THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
 def doctor(as_json: bool) -> int:
     """Show versions, extras, plugins and problems of the installation.
 
-    The exit status is 1 if a required package is missing or a plugin has a fault.
+    The exit status is 1 if a required package is missing or a plugin has an error.
     """
     needed = _required()
     packages = {name: _version(name) for (_, extra), names in needed.items() if extra in ("", "cli") for name in names}

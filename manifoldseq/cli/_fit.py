@@ -49,7 +49,7 @@ _WORDS = ("name", "why", "seconds")  # of a row, what is not a figure of the fit
     help="Choose parameters that are not set, without labels, as --set n_clusters=auto does for sequence-kmeans.",
 )
 @click.option(
-    "--quality/--no-quality", default=True, help="Compute a quality figure and compare it with simple controls [yes]."
+    "--quality/--no-quality", default=True, help="Measure the quality of the fit and compare it with baselines [yes]."
 )
 @run_options
 def fit(
@@ -65,18 +65,21 @@ def fit(
     """Fit ESTIMATOR to DATA and write a run directory.
 
     DATA is a file or folder that a reader accepts (see `manifoldseq list readers`), or the name of a data set. An
-    estimator of views takes one file per view, whose members are paired by ids (the column `id` of a table, the names
-    of files) or else in their order; or one file whose columns are assigned to views by --views.
+    estimator of views takes one file whose columns are assigned to views by --views, or one file per view. The members
+    of several files are paired by their ids (the column `id` of a table, or the file names), or in their order if there
+    are no ids.
 
     The run directory contains run.json and run.toml from the start; model.npz and model.json are written when the fit
     is done, then history.csv, assignments.csv, metrics.json, evaluation.json and report.html. If writing one of these
     fails, the model is kept, the exit status is 1, and --resume writes them.
 
-    A fit is compared with simple controls: by agreement with labels and between fits to parts of the data for
-    clusterings, by accuracy on held-out members for classifiers and features. The best one is marked by an asterisk.
+    The fit is compared with baselines. Clusterings are compared by their agreement with the labels and by the agreement
+    of fits to parts of the data, classifiers and features by the accuracy on held-out members. The best result is
+    marked with an asterisk.
 
-    `manifoldseq fit ESTIMATOR --help` ends with the parameters of ESTIMATOR. `--set identifier.delay=4` sets a
-    parameter of an object that is itself a parameter. A file for --config may have tables such as `[set.identifier]`.
+    `manifoldseq fit ESTIMATOR --help` also lists the parameters of ESTIMATOR. `--set identifier.delay=4` sets a
+    parameter of an object that is itself a parameter. A file for --config can contain tables such as
+    `[set.identifier]`.
 
     \b
     Options of readers, --read NAME=VALUE:

@@ -41,8 +41,8 @@ def list_(kind: str | None, name: str | None, as_json: bool) -> None:
 
     Without arguments, the kinds of records are listed. KIND is one of these kinds, such as models, or plugins. With
     KIND, every name of this kind is listed with the plugin that registers it and a summary. With NAME, the parameters
-    are printed with types, defaults and one line each; for a model also the file and the line of every part, and for
-    a plugin its records and its faults.
+    are printed with their types, defaults and descriptions. For a model, the file and line of every part are printed
+    too; for a plugin, its records and its errors.
 
     \b
     Examples:
@@ -52,7 +52,7 @@ def list_(kind: str | None, name: str | None, as_json: bool) -> None:
       manifoldseq list models hope.vmf --json
     """
     if kind is not None and kind not in (known := (_PLUGINS, *KINDS)):
-        raise BadInput(f"unknown kind {quoted(kind)}: {suggestion(kind, known)}There are {', '.join(known)}")
+        raise BadInput(f"unknown kind {quoted(kind)}: {suggestion(kind, known)}The kinds are {', '.join(known)}")
     if kind is None:
         _kinds(as_json)
     elif kind == _PLUGINS:
@@ -113,7 +113,7 @@ def _plugins(name: str | None, as_json: bool) -> None:
         if not found:
             known = [plugin.name for plugin in hooks.plugins()]
             there = ", ".join(known) or "none"
-            raise BadInput(f"unknown plugin {quoted(name)}: {suggestion(name, known)}There are {there}")
+            raise BadInput(f"unknown plugin {quoted(name)}: {suggestion(name, known)}The plugins are: {there}")
     if as_json:
         echo_json(found[0].as_dict() if name is not None else [plugin.as_dict() for plugin in found])
         return

@@ -43,15 +43,16 @@ Exit status: 0 success; 1 failure or not solved; 2 bad input;
 3 checked in part; 130 interrupted. If a step after the fit fails or is
 interrupted, the fitted model is kept, and the message says so.
 
---plugin FILE.py, before or after the name of a command, runs a Python file and loads its records like those of an
-installed plugin. Wherever a name is expected, FILE.py:NAME is the record or the object of this name in the file.
+--plugin FILE.py, before or after the name of a command, runs a Python file and loads its records, as if the file were
+an installed plugin. Instead of a registered name, you can pass FILE.py:NAME for the record or object NAME of the file.
 
 \b
-Completion in the shell, for bash (zsh and fish alike):
+Completion in the shell, for bash (for zsh or fish, write zsh or fish):
   eval "$(_MANIFOLDSEQ_COMPLETE=bash_source manifoldseq)"
 
 The output is plain text without colours, with or without NO_COLOR; progress is shown on terminals only. The variable
-MANIFOLDSEQ_DISABLE_PLUGINS (a,b) names plugins that are not loaded, MANIFOLDSEQ_PLUGINS the only ones to load.
+MANIFOLDSEQ_DISABLE_PLUGINS (a,b) names plugins that are not loaded. If MANIFOLDSEQ_PLUGINS is set, only the plugins
+that it names are loaded.
 """
 
 
@@ -76,7 +77,7 @@ class _Commands(click.Group):
         if args and not args[0].startswith("-") and self.get_command(ctx, args[0]) is None:
             known = self.list_commands(ctx)
             raise click.UsageError(
-                f"unknown command {quoted(args[0])}: {suggestion(args[0], known)}There are {', '.join(known)}."
+                f"unknown command {quoted(args[0])}: {suggestion(args[0], known)}The commands are {', '.join(known)}."
             )
         return super().resolve_command(ctx, args)
 
@@ -90,7 +91,7 @@ class _Commands(click.Group):
                     click.echo(f"Warning: plugin {plugin.name!r}: {fault.message}", err=True)
                 for name, command in group.commands.items():
                     if name in _COMMANDS or name in self._added:
-                        click.echo(f"Warning: plugin {plugin.name!r}: command {name!r} is already taken", err=True)
+                        click.echo(f"Warning: plugin {plugin.name!r}: command {name!r} already exists", err=True)
                     else:
                         self._added[name] = command
         return self._added

@@ -78,7 +78,7 @@ def with_plugin_option(command: click.Command) -> click.Command:
             click.Option(
                 ["--plugin"], multiple=True, metavar="FILE.py", type=click.Path(), is_eager=True, expose_value=False,
                 callback=_load_given,
-                help="Load the records of a Python file, like those of an installed plugin; may be repeated.",
+                help="Run a Python file and load its records, as if it were an installed plugin; may be repeated.",
             )
         )  # fmt: skip
     return command

@@ -20,7 +20,7 @@ from ._shared import BadInput
 def report(run_dirs: tuple[Path, ...], output: Path | None) -> None:
     """Write one HTML page about one or more runs.
 
-    The page is self-contained and opens without a network. Several runs are compared in one table.
+    The page is self-contained and can be read offline. Several runs are compared in one table.
 
     \b
     Examples:

@@ -31,7 +31,7 @@ def reproduce(name: str | None, data: Path | None, settings: tuple[str, ...], re
     """Reproduce a table or figure of a paper.
 
     Print the figures measured here and the figures printed in the paper. `manifoldseq list reproductions` lists the
-    names, and `manifoldseq reproduce NAME --help` ends with the parameters of NAME.
+    names, and `manifoldseq reproduce NAME --help` also lists the parameters of NAME.
 
     \b
     Examples:

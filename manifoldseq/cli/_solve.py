@@ -40,7 +40,7 @@ _OPTIONS = "solver."
 @click.option(
     "--solver",
     metavar="NAME",
-    help="A solver, listed by `manifoldseq list solvers` [auto: chosen by the problem, mostly lbfgs-tr].",
+    help="A solver, listed by `manifoldseq list solvers` [auto: chosen for the problem, in most cases lbfgs-tr].",
     shell_complete=completed_by("solvers"),
 )
 @click.option("--init", metavar="NAME", help="An initializer of the model [the first].")
@@ -64,13 +64,13 @@ def solve(
     """Solve the problem that a model defines on data.
 
     A run directory is written, as by `manifoldseq fit`, whether or not the problem is solved. MODEL is a registered
-    name (see `manifoldseq list models`), or FILE.py:NAME. Then FILE.py is run, and NAME in it is a manifoldseq.Problem,
-    or a function build(data, **params) that returns one. The function gets DATA as a list of (T, d) arrays, and views
-    (several DATA, or --views) as a list of (N, d) arrays with the same rows; without DATA it is called as
-    build(**params). MODEL can also be a pose graph FILE.g2o, whose solution is written to solution.g2o (--set
-    loss=cauchy --set scale=3 for a robust loss). --set solver.NAME=VALUE sets an option of the solver, and --set
-    identifier.delay=2 a parameter of an object that is itself a parameter. `manifoldseq solve
-    MODEL --help` ends with the parameters of MODEL.
+    name (see `manifoldseq list models`), or FILE.py:NAME. In the second case, FILE.py is run, and NAME must be a
+    manifoldseq.Problem or a function build(data, **params) that returns a Problem. The function receives DATA as a list
+    of (T, d) arrays, and views (several DATA, or --views) as a list of (N, d) arrays whose rows are paired. Without
+    DATA it is called as build(**params). MODEL can also be a pose graph FILE.g2o, whose solution is written to
+    solution.g2o (--set loss=cauchy --set scale=3 for a robust loss). --set solver.NAME=VALUE sets an option of the
+    solver, and --set identifier.delay=2 a parameter of an object that is itself a parameter. `manifoldseq solve MODEL
+    --help` also lists the parameters of MODEL.
 
     The exit status is 0 if the problem is solved and 1 otherwise, for example if the run ends at --max-iter or the
     constraints are not satisfied.

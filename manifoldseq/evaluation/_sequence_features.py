@@ -17,40 +17,40 @@ from ._controls import SequenceFeatures
 Array = NDArray[np.float64]
 
 N_BINS = 128
-"""Frequencies of `LogSpectrum`, half as many as the steps of a segment (`make bench-real`: 32 do not tell steps at
-0.8 Hz from steps at 1.3 Hz, recorded 100 times per second)."""
+"""Number of frequencies of `LogSpectrum`, half the number of steps of a segment (`make bench-real`: 32 frequencies do
+not separate steps at 0.8 Hz from steps at 1.3 Hz, recorded 100 times per second)."""
 N_POINTS = 64
 """Points of `ResampledCurves`."""
 LEAST_SPREAD = 1e-3
-"""Within a sequence, a channel whose standard deviation is below this share of that in all sequences is not scaled
-further: rounding of a constant channel is not blown up to noise of full size."""
+"""Within a sequence, a channel is divided at least by this share of its standard deviation in all sequences, so that
+rounding errors of a constant channel are not amplified to noise of full size."""
 _FLOOR = 1e-3
 """Share of the mean power that is added to a spectrum before its logarithm."""
 _WARPED = 100
-"""Points to which sequences are resampled before they are warped, at most: the time grows with the square."""
+"""Maximum number of points to which sequences are resampled for time warping, whose time grows with the square."""
 WINDOW = 0.1
 """Share of the points by which a warping path may leave the diagonal."""
 _DILATIONS = 8
 _BIASES = 2
 _TAPS = np.array(list(combinations(range(9), 3)))
-"""Places of the three weights 2 in each of the 84 kernels of length 9 of MiniRocket; the other six weights are -1."""
+"""Positions of the three weights 2 in each of the 84 kernels of length 9 of MiniRocket; the other weights are -1."""
 _COUNTED = 2048
-"""Responses of a convolution with a longer sequence are counted at so many steps or more, evenly spaced."""
+"""For longer sequences, the responses of a convolution are counted at this many evenly spaced steps or more."""
 _AT_ONCE = 2**15
-"""Steps of sequences that are convolved together: their responses stay in the cache of a processor."""
+"""Number of time steps that are convolved together, so that the responses fit into the cache of a processor."""
 
 
 class LogSpectrum(SequenceFeatures):
     """Logarithms of the power of the channels of a sequence at frequencies of equal spacing, by Welch's method.
 
     Segments of ``2 n_bins`` steps with Hann windows overlap by a half (`scipy.signal.welch`); a shorter sequence is one
-    segment. The power of each channel is divided by its variance; half the logarithm of the variance follows in a last
-    feature. `transform` returns an array (N, d * (n_bins + 1)).
+    segment. The power of each channel is divided by the variance of the channel. Half the logarithm of this variance is
+    the last feature of the channel. `transform` returns an array (N, d * (n_bins + 1)).
 
     Parameters
     ----------
     n_bins : int
-        Frequencies above 0.
+        Number of frequencies above 0.
 
     References
     ----------
@@ -72,7 +72,7 @@ class LogSpectrum(SequenceFeatures):
         self.n_bins = n_bins
 
     def learn(self, sequences: list[Array]) -> None:
-        """Keep the deviations of the channels over all sequences."""
+        """Store the standard deviations of the channels over all sequences."""
         self.channel_scale_ = channel_scale(sequences)[1]
 
     def described(self, sequences: list[Array]) -> Array:
@@ -117,7 +117,7 @@ class ResampledCurves(SequenceFeatures):
         self.n_points = n_points
 
     def learn(self, sequences: list[Array]) -> None:
-        """Keep the deviations of the channels over all sequences."""
+        """Store the standard deviations of the channels over all sequences."""
         self.channel_scale_ = channel_scale(sequences)[1]
 
     def described(self, sequences: list[Array]) -> Array:
@@ -132,9 +132,10 @@ class ResampledCurves(SequenceFeatures):
 class RandomConvolutions(SequenceFeatures):
     """Shares of the steps at which a convolution of a sequence with a kernel exceeds a threshold.
 
-    The 84 kernels of MiniRocket, each with up to eight dilations that are evenly spaced in logarithm, random sums of
-    channels, and thresholds that are random quantiles of the convolutions of eight of the sequences of `fit`. Channels
-    are standardized over all of these sequences. Of long sequences, at least 2048 steps are counted, evenly spaced.
+    The kernels are the 84 kernels of MiniRocket. Each kernel is used with up to eight dilations that are evenly spaced
+    on a logarithmic scale, and is applied to random sums of channels. The thresholds are random quantiles of the
+    convolutions of eight sequences of `fit`. Channels are standardized over all sequences of `fit`. In long sequences,
+    at least 2048 evenly spaced steps are counted.
 
     Parameters
     ----------
@@ -199,7 +200,7 @@ class RandomConvolutions(SequenceFeatures):
         lengths = np.array([len(x) for x in sequences])
         order = np.argsort(lengths, kind="stable")
         while len(order):
-            # sequences of similar lengths: at most a third of the steps of a batch are behind the end of a sequence
+            # sequences of similar lengths: at most a third of the steps of a batch are padding
             near = lengths[order] <= max(1.5 * lengths[order[0]], 16)
             near &= lengths[order] // _COUNTED == lengths[order[0]] // _COUNTED
             size = max(1, min(int(near.sum()), _AT_ONCE // int(lengths[order[near]][-1])))
@@ -216,7 +217,7 @@ class RandomConvolutions(SequenceFeatures):
         step, (n, T, d) = int(self.dilations_[place]), Z.shape
         taps, total, sums = [], np.empty(0), dict[tuple[int, int], Array]()
         for kernel, (i, j, k) in enumerate(_TAPS.tolist()):
-            if d > 1 or not taps:  # all kernels see the same channel where there is one
+            if d > 1 or not taps:  # with a single channel, all kernels have the same input
                 padded = np.zeros((n, T + 8 * step))
                 padded[:, 4 * step : 4 * step + T] = Z @ self.mixing_[place][:, kernel]
                 taps = [padded[:, tap * step : tap * step + T : every] for tap in range(9)]
@@ -241,7 +242,7 @@ class AlignedCurves(SequenceFeatures):
     learned = ("channel_mean_", "channel_scale_", "n_steps_")
 
     def learn(self, sequences: list[Array]) -> None:
-        """Keep the length and the scale of the channels."""
+        """Store the number of steps and the scale of the channels."""
         self.channel_mean_, self.channel_scale_ = channel_scale(sequences)
         self.n_steps_ = min(_WARPED, max(map(len, sequences)))
 
@@ -252,7 +253,7 @@ class AlignedCurves(SequenceFeatures):
 
 
 def resampled(sequences: list[Array], n_steps: int) -> Array:
-    """Return sequences at evenly spaced points between their ends, (N, n_steps, d), by straight lines."""
+    """Return sequences at evenly spaced points between their ends, (N, n_steps, d), by linear interpolation."""
     places = np.linspace(0, 1, n_steps)
     return np.stack(
         [np.stack([np.interp(places, np.linspace(0, 1, len(x)), row) for row in x.T], axis=1) for x in sequences]
@@ -260,7 +261,7 @@ def resampled(sequences: list[Array], n_steps: int) -> Array:
 
 
 def channel_scale(sequences: list[Array]) -> tuple[Array, Array]:
-    """Return the mean and the standard deviation of each channel over all sequences, one for a constant channel."""
+    """Return the mean and the standard deviation of each channel over all sequences (1 for a constant channel)."""
     every = np.concatenate(sequences)
     scale = every.std(axis=0)
     return every.mean(axis=0), np.where(scale > 0, scale, 1.0)
@@ -269,14 +270,15 @@ def channel_scale(sequences: list[Array]) -> tuple[Array, Array]:
 def warping_distances(A: Array, B: Array, window: float = WINDOW) -> Array:
     """Return dynamic time warping distances between curves, within a Sakoe-Chiba band.
 
-    The root of the least sum of squared differences along a path, as `dtaidistance.dtw_ndim.distance`.
+    A distance is the root of the smallest sum of squared differences along a path, as in
+    `dtaidistance.dtw_ndim.distance`.
 
     Parameters
     ----------
     A, B : ndarray of shape (n, L, d), (m, L, d)
         Curves of L steps and d channels.
     window : float
-        Share of the L steps by which a path may leave the diagonal; it may leave it by one step at least.
+        Share of the L steps by which a path may leave the diagonal. At least one step is allowed.
 
     Returns
     -------

@@ -228,7 +228,7 @@ def _unmarked(module: Any) -> Iterator[Fault]:
 
 def _suggestion(name: str) -> str:
     close = difflib.get_close_matches(name, _SPECS, 1)
-    return f"did you mean {close[0]}?" if close else f"there are {', '.join(_SPECS)}"
+    return f"did you mean {close[0]}?" if close else f"the hooks are {', '.join(_SPECS)}"
 
 
 @contextlib.contextmanager

@@ -232,7 +232,7 @@ class Registry:
     def _unknown(self, what: str, name: str, known: list[str]) -> str:
         close = difflib.get_close_matches(str(name), known, 1)
         hint = f"did you mean {close[0]!r}? " if close else ""
-        exist = f"There are {', '.join(known)}" if known else f"There is no {what}"
+        exist = f"Registered: {', '.join(known)}" if known else f"No {what} is registered"
         broken = [plugin.name for plugin in self.plugins() if plugin.failure]
         failed = f"; plugin {', '.join(broken)} failed to load: see `manifoldseq list plugins`" if broken else ""
         return f"unknown {what} {quoted(name)}: {hint}{exist}{failed}"

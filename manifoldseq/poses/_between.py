@@ -49,8 +49,8 @@ def between(
     Z, p = np.asarray(rotations, float), np.asarray(translations, float)
     if Z.ndim != 3 or Z.shape[1:] not in ((2, 2), (3, 3)) or p.shape != Z.shape[:2]:
         raise ValueError(
-            f"rotations of shape {Z.shape} and translations of shape {p.shape}: (K, d, d) and (K, d) with d = 2 or 3 "
-            "are needed"
+            f"rotations of shape {Z.shape} and translations of shape {p.shape}: pass (K, d, d) and (K, d) with d = 2 "
+            "or 3"
         )
     value, both = (_value_2, _both_2) if Z.shape[1] == 2 else (_value_3, _both_3)
     Zt = np.ascontiguousarray(Z.mT)

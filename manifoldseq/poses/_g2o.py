@@ -145,7 +145,7 @@ def read_g2o(path: str | Path) -> PoseGraph:
                 raise ValueError(f"{path}: line {number} ({tag}) has {len(words) - 1} numbers")
             if d not in (0, dimension):
                 raise ValueError(
-                    f"{path}: line {number} has a pose of SE({dimension}), the lines before are of SE({d})"
+                    f"{path}: line {number} has a pose of SE({dimension}), but the earlier lines have SE({d})"
                 )
             d = dimension
             if d == 3 and not any(numbers[4:8] if tag in _VERTICES else numbers[5:9]):

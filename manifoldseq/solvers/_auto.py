@@ -11,19 +11,19 @@ LARGE = 500_000
 
 SMALL = 60
 """Dimension up to which sequential quadratic programming takes no more time than the augmented Lagrangian: on four
-kinds of problems it took 0.07 to 1.1 times the CPU at 60 dimensions, and 0.12 to 3.2 times at 100
-(`python -m benchmarks.engine sqp`)."""
+kinds of problems it took 0.07 to 1.1 times the CPU time at 60 dimensions, and 0.12 to 3.2 times at 100 (`python -m
+benchmarks.engine sqp`)."""
 
 
 def choose_solver(problem: Problem) -> str:
     """Return the name of the solver that ``solver="auto"``, the default of :func:`manifoldseq.minimize`, chooses.
 
-    In this order:
+    The first rule that applies decides:
 
-    * with equalities or inequalities ``"sqp"`` up to 60 dimensions, if the extra ``[constraints]`` is installed and the
-      manifold has no bounds, else ``"augmented-lagrangian"``;
+    * with equalities or inequalities, ``"sqp"`` up to 60 dimensions if the extra ``[constraints]`` is installed and the
+      manifold has no bounds, otherwise ``"augmented-lagrangian"``;
     * ``problem.solver``, the default of a registered model, if the objective has the functions that it needs;
-    * ``"lm"`` if the objective is made by ``ms.least_squares`` and the manifold has no bounds;
+    * ``"lm"`` if the objective is from ``ms.least_squares`` and the manifold has no bounds;
     * ``"alternating"`` if the objective has closed-form updates and no gradient;
     * ``"bb"`` from 500,000 dimensions on;
     * ``"lbfgs-tr"``, which begins with L-BFGS and continues with trust regions where L-BFGS is slow.

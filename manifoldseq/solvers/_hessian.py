@@ -16,7 +16,7 @@ Product = Callable[[np.ndarray], np.ndarray]
 
 
 def has_cheap_products(problem: Problem) -> bool:
-    """Return whether products with the Hessian cost about as much as a gradient, and none is evaluated for them."""
+    """Return whether a product with the Hessian costs about as much as a gradient, and evaluates no gradient."""
     f = problem.objective
     return f.hessian_product is not None and not f.costly_hessian and problem.manifold.hessian is not None
 
@@ -43,8 +43,8 @@ def hessian_product(
     product : callable
         A function of vectors (n,) that returns vectors (n,), with NaN if linear algebra fails.
     error : float
-        The approximate relative error: the machine epsilon of the point's dtype, its root, or the power 2/3 of it for
-        central differences.
+        The approximate relative error: the machine epsilon of the point's dtype for exact products, its square root for
+        differences, and its power 2/3 for central differences.
 
     Examples
     --------
@@ -70,8 +70,8 @@ def hessian_product(
         return product, eps
     mask = manifold.free(at.x, at.egrad) if manifold.bounded else None
     free = None if mask is None else axis.flatten(mask)
-    # H u ≈ (T grad f(R(h u)) − grad f(x)) / h with h ‖u‖ = √ε max(1, ‖x‖): truncation and rounding are of one size;
-    # they are with ∛ε where the second gradient is that at R(−h u)
+    # H u ≈ (T grad f(R(h u)) − grad f(x)) / h with h ‖u‖ = √ε max(1, ‖x‖), so that truncation and rounding errors are
+    # of the same size; with ∛ε for central differences, whose second gradient is at R(−h u)
     central = kind == "central"
     dot, scale = inner_product(problem, at.x), eps ** (1 / 3 if central else 1 / 2) * axis.most(1.0, axis.norm(at.x))
 
@@ -96,7 +96,7 @@ def hessian_product(
 
 
 def gradient_across(manifold: Manifold, x: Any, egrad: Any) -> Any:
-    """Return the gradient with the components that are dropped at bounds; differences need them at both points."""
+    """Return the gradient including the components that are dropped at bounds, which differences need."""
     if not manifold.bounded:
         return manifold.gradient(x, egrad)
     if isinstance(manifold, Factored):
@@ -107,12 +107,12 @@ def gradient_across(manifold: Manifold, x: Any, egrad: Any) -> Any:
 def first_step(
     problem: Problem, at: Iterate, retraction: Retraction = None, direction: np.ndarray | None = None
 ) -> float:
-    """Return the step that a line search without history tries first: to the minimizer of the quadratic model.
+    """Return the first step of a line search without history: the step to the minimizer of the quadratic model.
 
     The curvature along the direction costs one product with the Hessian (or one more gradient). The step does not
-    depend on the unit of the objective and stays near a start that is almost solved. It is rounded to six bits, so that
-    the run does not depend on the rounding of a difference. If the curvature is not positive, the step is as long as
-    the point (of length one at the origin). It is always shorter than ten times the length of the point.
+    depend on the unit of the objective, and it is short if the start is almost a solution. It is rounded to six bits,
+    so that the run does not depend on the rounding of a difference. If the curvature is not positive, the step is as
+    long as the point (of length one at the origin). It is always shorter than ten times the length of the point.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""L-BFGS and trust regions in turn: the default solver."""
+"""The default solver: L-BFGS alternating with trust regions."""
 
 from __future__ import annotations
 
@@ -21,20 +21,21 @@ from ._precondition import has_scales, scale_of_entries
 from ._tr import TR
 
 WINDOW, FAST = 15, 0.15
-"""L-BFGS goes on while the gradient falls by at least so many decades per iteration, over so many iterations."""
+"""L-BFGS continues as long as the gradient falls by at least FAST decades per iteration, over WINDOW iterations."""
 
 LONG, SLOW = 300, 0.01
-"""The same where a product with the Hessian costs at least as much as a gradient: L-BFGS is left where it is stuck."""
+"""The same numbers if a product with the Hessian costs at least as much as a gradient."""
 
 NEAR, EARLY = 0.1, 75
-"""Trust regions begin where the gradient is this share of its first; after so many iterations, wherever it is."""
+"""Trust regions begin only if the gradient norm is at most NEAR times the first one, or after EARLY iterations."""
 
 LENGTHS = 8.0
-"""The first radius, in lengths of the last step of L-BFGS."""
+"""The first radius, as a multiple of the length of the last step of L-BFGS."""
 
 BUDGET, PAYS, RETRY = 1000, 0.002, 150
-"""In so many evaluations, products included, trust regions must decrease the gradient by so many decades each, or by
-half of what L-BFGS last did. Otherwise L-BFGS gets so many iterations to be faster.
+"""In BUDGET evaluations, products included, trust regions must decrease the gradient by PAYS decades per evaluation, or
+half as fast as L-BFGS in its last window. Otherwise L-BFGS continues, and its progress is checked after RETRY
+iterations.
 
 Measured by ``make bench-engine ARGS=varied``, CPU seconds of the better of ``lbfgs`` and ``tr`` over those of this
 solver, in the geometric mean of sixteen problems and three seeds: 0.95. With ten pairs of vectors for all sizes, on the
@@ -42,9 +43,8 @@ problems with Hessian products, it was 1.04 for one seed, and 0.98 with a window
 was 0.98, and 0.90 or 0.95 with a first radius of 2 or 32 lengths."""
 
 VISIBLE, FAR = 1e-8, 100.0
-"""L-BFGS gets no other turn where trust regions decreased the value, relatively, by less than the first number. The
-solver is replaced after a step without a decrease if the gradient exceeds the second number times √eps of the Euclidean
-gradient."""
+"""Trust regions are kept if they decreased the value, relatively, by less than VISIBLE. After a step without a
+decrease, the other solver takes over if the gradient exceeds FAR times √eps of the Euclidean gradient."""
 
 _BOOK = ("regions", "spent", "mark", "first", "rate", "pace", "failures", "value")
 
@@ -54,19 +54,19 @@ class LBFGSTR(Solver):
     """L-BFGS far from a minimum, and trust regions where L-BFGS is slow: the default solver of :func:`minimize`.
 
     A run begins with :class:`LBFGS`. If the gradient falls slowly, :class:`TR` continues from the same iterate, with
-    the scales of the factors that L-BFGS has learnt and a radius of eight times its last step. It takes over earlier
-    where products with the Hessian are cheap. If the products of trust regions do not pay, L-BFGS gets another turn. A
-    solver that finds no decrease is replaced by the other, once in a run.
+    the scales of the factors that L-BFGS has learnt and a radius of eight times its last step. Trust regions begin
+    earlier if products with the Hessian are cheap. If trust regions reduce the gradient too slowly, the run returns to
+    L-BFGS. If one solver finds no decrease, the other takes over, once in a run.
 
     The decisions depend on gradients, iterations and products only. Therefore a run with the same seed is the same on
-    every machine, and after a resume. At most 50 vectors are kept.
+    every machine, and after a resume. At most 50 vectors are stored.
 
     Parameters
     ----------
     memory : int, optional
-        Number of stored pairs of L-BFGS, see there.
+        Number of stored pairs, as in :class:`LBFGS`.
     retraction : str, optional
-        A kind that the manifold knows; its default otherwise.
+        The name of a retraction of the manifold; by default the manifold's own default.
 
     Examples
     --------
@@ -119,7 +119,7 @@ class LBFGSTR(Solver):
         return {**solver.start_at(problem, state, at), **{name: state[name] for name in _BOOK}}
 
     def step(self, problem: Problem, state: State) -> tuple[State, Measures]:
-        """Take a step of the solver whose turn it is, and decide whose turn the next one is."""
+        """Take a step of the current solver, and decide which solver takes the next step."""
         regions: bool = state["regions"]
         new, measures = (self._tr if regions else self._lbfgs).step(problem, state)
         book = {name: state[name] for name in _BOOK}
@@ -149,17 +149,17 @@ class LBFGSTR(Solver):
 
 
 def _scales(state: State) -> State:
-    """Return what a state knows about the scales of the factors of a product."""
+    """Return the entries of a state about the scales of the factors of a product."""
     return {name: state[name] for name in ("scales", "steps") if name in state}
 
 
 def _marked(state: State) -> State:
-    """Return the entries of the book that later progress is compared with."""
+    """Return the entries of the book with which later progress is compared."""
     return {"spent": 0, "mark": state["grad_norm"], "value": state["fun"]}
 
 
 def _gained(book: State, state: State) -> float:
-    """Return by how many decades the gradient has fallen since it was marked."""
+    """Return the number of decades by which the gradient has fallen since the last mark."""
     norm: float = state["grad_norm"]
     return math.log10(book["mark"] / norm) if 0 < norm < math.inf and book["mark"] > 0 else math.inf
 
@@ -172,7 +172,7 @@ def _far(state: State) -> bool:
 
 def _lbfgs_is_slow(problem: Problem, book: State, state: State) -> bool:
     """Return whether L-BFGS is slow; at the end of each window, the gradient is marked in the book."""
-    if book["rate"]:  # it has another turn
+    if book["rate"]:  # after a return from trust regions
         window, pace = RETRY, book["rate"]
     else:
         window, pace = (WINDOW, FAST) if has_cheap_products(problem) else (LONG, SLOW)
@@ -188,7 +188,7 @@ def _regions_are_slow(problem: Problem, book: State, state: State) -> bool:
     if book["spent"] < BUDGET:
         return False
     rate = _gained(book, state) / book["spent"]
-    # where the value hardly changes any more, only steps of second order go on
+    # if the value hardly changes any more, only second-order steps make progress
     visible = book["value"] - state["fun"] > VISIBLE * abs(state["fun"])
     book |= _marked(state) | {"rate": max(rate, PAYS)}
     return visible and rate < min(PAYS, 0.5 * book["pace"])

@@ -43,7 +43,7 @@ class LM(Solver):
         "auto" chooses the method with the smallest predicted time: SuperLU if the fronts are many and tiny, conjugate
         gradients if the factor would be nearly dense, as on random graphs.
     retraction : str, optional
-        A kind that the manifold knows; its default otherwise.
+        The name of a retraction of the manifold; by default the manifold's own default.
 
     Notes
     -----

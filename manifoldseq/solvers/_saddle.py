@@ -18,22 +18,23 @@ from ._hessian import hessian_product
 from ._iterates import Iterate, Retraction, State, inner_product, random_direction, retracted, try_point
 
 PRODUCTS, PROBES, HIDDEN = 20, 3, 8
-"""Maximum number of Hessian products of the search for negative curvature in problems that are not small: at a
-stationary point, and before a success. The curvature is measured again along at most HIDDEN directions."""
+"""Maximum number of Hessian products in the search for negative curvature, for problems that are not small: PRODUCTS at
+a stationary point, and PROBES before a success. The curvature is measured again along at most HIDDEN directions."""
 
 FEW, CLEAR = 6, 0.02
-"""After the first few products with a random tangent vector the lowest eigenvalue is below this share of the largest if
-zero or a negative number is among the eigenvalues: measured on factorizations, whose minima have such directions."""
+"""After FEW products that start from a random tangent vector, the lowest Ritz value is below CLEAR times the largest if
+the Hessian has an eigenvalue that is zero or negative. This was measured on factorizations, whose minima have zero
+eigenvalues."""
 
 UNSEEN, THOROUGH = 1e-5, 0.15
 """Assumed ratio of the smallest observed curvature to an unobserved curvature in a confirmation.
 
-The first products, a given fraction of the maximum, search for any curvature above the error of a product.
+The first products, the share THOROUGH of the maximum, search for any curvature above the error of a product.
 """
 
 
 def stationary(at: Iterate) -> bool:
-    """Return whether the Riemannian gradient is zero, or rounding of the Euclidean one.
+    """Return whether the Riemannian gradient is zero up to rounding errors of the Euclidean gradient.
 
     Examples
     --------
@@ -91,13 +92,13 @@ def leave_saddle(
 
 
 def _at_end(problem: Problem) -> int:
-    """Return how many Lanczos steps are made where the run ends in any case: of small problems in the whole space."""
+    """Return the number of Lanczos steps at the end of a run; in small problems, they span the whole tangent space."""
     dim = problem.manifold.dim
     return dim if dim <= MOST_PRODUCTS else PRODUCTS
 
 
 def below(problem: Problem, at: Iterate, retraction: Retraction) -> tuple[float, tuple[Iterate, float] | None]:
-    """Return the lowest curvature, and where it is negative a lower point in its direction with the distance."""
+    """Return the lowest curvature and, if it is negative, a lower point in its direction with the step length."""
     curvature, direction, negative = lowest_curvature(problem, at, retraction, _at_end(problem))
     return curvature, _descend(problem, at, direction, curvature, retraction) if negative else None
 
@@ -107,10 +108,11 @@ def lowest_curvature(
 ) -> tuple[Scalar, np.ndarray, Decision]:
     """Return the lowest curvature found by Lanczos steps, its direction (length one), and whether it is negative.
 
-    The Krylov space starts from a fixed random tangent vector, a tenth of which is kept in the direction, because the
-    pure direction may lead to the next saddle of a symmetric objective. If the error of a product or a gradient that is
-    not zero hides the sign of the lowest curvatures, these are measured again with a smaller error after a Newton step
-    along the other directions. Curvature that is still hidden is zero. `clear` as in :func:`krylov`.
+    The Krylov space starts from a fixed random tangent vector. A tenth of this vector is added to the direction,
+    because the pure direction can lead to the next saddle point of a symmetric objective. The error of a product, or a
+    nonzero gradient, can hide the sign of the lowest curvatures. These curvatures are measured again with a smaller
+    error, after a Newton step along the other directions. A curvature whose sign is still hidden counts as zero.
+    `clear` has the same meaning as in :func:`krylov`.
     """
     manifold, axis = problem.manifold, problem.axis
     v = random_direction(problem, at, np.random.default_rng(0)) if manifold.dim else np.zeros_like(at.grad)
@@ -138,9 +140,9 @@ def lowest_curvature(
 
 
 def _hidden(problem: Problem, at: Iterate, error: Scalar) -> Scalar:
-    """Return the size below which a curvature tells nothing; `error` is that of the products.
+    """Return the size below which the sign of a curvature is unknown; `error` is the error of the products.
 
-    Along directions in which a group turns points the Hessian is of the size of the gradient.
+    Along the orbits of a symmetry group, the Hessian is as large as the gradient.
     """
     axis = problem.axis
     turned = axis.ratio(at.grad_norm, axis.number(problem.manifold.scale(at.x)))
@@ -156,7 +158,7 @@ def _measured_again(
     hidden: Scalar,
     retraction: Retraction,
 ) -> tuple[Scalar, np.ndarray, Decision]:
-    """Return the lowest curvature among Ritz vectors whose own is hidden, its direction, and whether it is negative."""
+    """Return the lowest curvature among Ritz vectors with hidden curvature, its direction, and if it is negative."""
     manifold, axis, dot = problem.manifold, problem.axis, inner_product(problem, at.x)
     tree = axis.tree(manifold.shape)
     hidden, size = np.expand_dims(hidden, -1), np.abs(w)
@@ -179,7 +181,7 @@ def _measured_again(
     w, V = axis.eigh(np.where(np.isfinite(H), H, 0.0))
     lowest, direction = axis.number(w[..., 0]), (V[..., :, :1].mT @ ritz[..., :few, :])[..., 0, :]
     negative = lowest < -_hidden(problem, there, error * largest)
-    # what comes from the gradient is smaller where the gradient is
+    # a curvature that is caused by the gradient decreases with the gradient
     stays = (lowest < -100 * error * largest) & (lowest <= 0.5 * before) & (there.grad_norm <= 0.1 * at.grad_norm)
     return lowest, direction, negative | stays
 
@@ -191,11 +193,11 @@ def confirm(
     look: Look,
     inverse: Callable[[np.ndarray], np.ndarray] | None = None,
 ) -> Measures:
-    """Return the measures of the current iterate with the curvature ahead, in two Lanczos steps from the gradient.
+    """Return the measures of the current iterate with the curvature ahead, by two Lanczos steps from the gradient.
 
-    Conjugate gradients continue, preconditioned by an approximate inverse Hessian if there is one, until the unobserved
-    decrease counts as zero: in a valley that is flatter than the curvatures of two steps, or next to a saddle, most of
-    the remaining gradient lies outside their span.
+    Conjugate gradients continue these steps, preconditioned by an approximate inverse Hessian if there is one, until
+    the unobserved decrease is negligible. This is needed in a valley that is flatter than the curvatures of the two
+    steps, and near a saddle point: there, most of the remaining gradient lies outside the span of the two steps.
 
     If the boundary of an open manifold makes the gradient small, the measures state this, and nothing else is computed.
     At a stationary point, the curvature ahead is the lowest curvature of any direction. At any point, it is a negative
@@ -225,14 +227,14 @@ def curvature_ahead(
     """Return the curvature ahead of an iterate that is not stationary; `seen` is the largest recent curvature."""
     axis, dim = problem.axis, problem.manifold.dim
     ahead, negative = axis.filled(at.x, math.nan), axis.filled(at.x, False)
-    # of small problems the whole Hessian, for as many evaluations as the run has cost, unless a few products are clear
+    # small problems: the whole Hessian, for as many evaluations as the run so far, unless the first products are clear
     whole = (dim <= MOST_PRODUCTS) & (dim <= look.products * (1 + 1 / SHARE))
     for some, steps in ((whole, dim), (axis.no(whole), PROBES)):
         if axis.any(some):
             taken = axis.take(some, problem, at)
             lowest, _, below = lowest_curvature(*taken, retraction=None, steps=steps, clear=CLEAR)
             ahead, negative = axis.put((ahead, negative), some, (lowest, below))
-    told = axis.no(negative)  # elsewhere a path of special symmetry may lead into a saddle
+    told = axis.no(negative)  # if it is negative, a path of special symmetry leads to a saddle point
     if axis.any(told):
         ahead = axis.put(ahead, told, _along_gradient(*axis.take(told, problem, at, seen, look, inverse)))
     return ahead
@@ -243,7 +245,7 @@ def _along_gradient(
 ) -> Scalar:
     """Return the curvature ahead in the Krylov space of the gradient, or zero if rounding hides it."""
     axis = problem.axis
-    # the Hessian in the plane of g and H g; of ‖H⁻¹ g‖ = ‖g‖ ‖V₁/w‖ the inverse is the curvature that lies ahead
+    # the Hessian in the plane of g and H g: ‖H⁻¹ g‖ = ‖g‖ ‖V₁/w‖, so that the curvature ahead is 1 / ‖V₁/w‖
     basis, H, error, images = krylov(problem, at, at.grad, 2, None)
     if not basis:
         return axis.filled(at.x, 0.0)
@@ -275,12 +277,12 @@ def _curvature_beyond(
 ) -> Scalar:
     """Return ``‖g‖²/gᵀH⁻¹g``, in the space that conjugate gradients reach from a basis; or a negative curvature.
 
-    The result is zero if the products end before the rest of the gradient is known to allow no decrease. `error` is
-    that of curvatures; `images` are the products of the Hessian H with the vectors of the basis, `w` its eigenvalues
-    there.
+    The result is zero if the products end before it is known that the rest of the gradient allows no decrease. `error`
+    is the error of curvatures, `images` are the products of the Hessian H with the vectors of the basis, and `w` are
+    the eigenvalues of H in the basis.
     """
     axis, dot = problem.axis, inner_product(problem, at.x)
-    # s = −H⁻¹g in the basis, what it leaves of the gradient, and twice the decrease
+    # s = −H⁻¹g in the basis, the remaining gradient, and twice the decrease
     b = np.stack([dot(at.grad, b) for b in basis], axis=-1)
     y = np.linalg.solve(H, b[..., None])[..., 0]
     r = at.grad
@@ -288,7 +290,7 @@ def _curvature_beyond(
         r = r - axis.times(axis.number(y[..., k]), image)
     twice = axis.number((y * (H @ y[..., None])[..., 0]).sum(axis=-1))
     smallest = axis.most(axis.number(w[..., 0]), error)
-    # along flat directions that a group turns points by, the Hessian is of the size of the gradient
+    # along the orbits of a symmetry group, the Hessian is as large as the gradient
     negative = axis.most(10 * error, axis.ratio(at.grad_norm, axis.number(problem.manifold.scale(at.x))))
     going, known = axis.filled(at.x, True), axis.filled(at.x, False)
     bent, rz = axis.filled(at.x, math.inf), axis.filled(at.x, 1.0)
@@ -298,9 +300,9 @@ def _curvature_beyond(
         left = abs(square) ** 0.5
         unseen = axis.where(k < THOROUGH * look.products, error, axis.most(UNSEEN * smallest, error))
         seen = (0.5 * left * left <= look.decrease * unseen) | (left <= look.way * unseen)
-        # far from every kind of success
+        # far from every condition for a success
         told = (0.5 * twice > LOOSE * look.decrease) & (twice > LOOSE * look.way * at.grad_norm)
-        # what is left may be rounding, or have left the range of numbers
+        # the remaining gradient can be a rounding error, or overflow
         known = known | (going & (seen | told | axis.no((square > 0) & (square < math.inf))))
         going = going & (k < look.products) & axis.no(known)
         if not axis.any(going):
@@ -329,9 +331,10 @@ def _curvature_beyond(
 def krylov(
     problem: Problem, at: Iterate, v: np.ndarray, steps: int, retraction: Retraction, clear: float = math.inf
 ) -> tuple[list[np.ndarray], np.ndarray, float, list[np.ndarray]]:
-    """Return an orthonormal basis of the Krylov space of the Hessian H from `v`, H in it, its error, and H times it.
+    """Return a basis B of the Krylov space of the Hessian H from `v`, H in this basis, the error of H, and H B.
 
-    It ends after a few steps where the lowest eigenvalue so far is more than `clear` times the largest.
+    The basis is orthonormal. The iteration ends after FEW steps if the lowest Ritz value is more than `clear` times the
+    largest.
     """
     manifold, axis, dot = problem.manifold, problem.axis, inner_product(problem, at.x)
     tree = axis.tree(manifold.shape)
@@ -347,7 +350,7 @@ def krylov(
                     v = v - axis.times(dot(b, v), b)
             v = axis.flatten(manifold.project(at.x, tree(v)))
             length = abs(dot(v, v)) ** 0.5
-            # shorter than that what is left is rounding: the space is exhausted
+            # a shorter vector is a rounding error: the space is exhausted
             live = axis.finite(length) & (length > 1e-8)
             if not axis.any(live):
                 break
@@ -369,7 +372,7 @@ def krylov(
                 v = axis.where(axis.number(w[..., 0] - clear * w[..., -1]) > 0, nothing, v)
     H = _in_basis(dot, basis, images)
     if axis is not ONE and basis:
-        # rows whose space was exhausted earlier: a curvature that hides none of theirs in place of the missing ones
+        # rows whose space was exhausted earlier: fill in a large curvature, which cannot be the lowest one
         missing = np.stack([~b.any(axis=1) for b in basis], axis=-1)
         H = H + missing[..., None] * np.eye(len(basis)) * np.abs(H).max(axis=(-2, -1))[:, None, None]
     return basis, H, error, images
@@ -392,9 +395,9 @@ def _product(product: Callable[[np.ndarray], np.ndarray], v: np.ndarray) -> np.n
 def _descend(
     problem: Problem, at: Iterate, direction: np.ndarray, curvature: float, retraction: Retraction
 ) -> tuple[Iterate, float] | None:
-    """Return a point along ± the direction with a tenth of the decrease that the curvature promises, and the length."""
+    """Return a point along ± the direction with a tenth of the predicted decrease, and the step length, or None."""
     tree = unflattener(at.x)
-    # a point near zero has no scale: a step that promises a thousandth of the value is seen
+    # a point near zero has no scale: take a step with a predicted decrease of a thousandth of the value
     t = max(0.1 * (float(problem.manifold.scale(at.x)) or 1.0), (0.002 * abs(at.fun) / -curvature) ** 0.5)
     for _ in range(15):
         for sign in (t, -t):

@@ -65,7 +65,7 @@ class SQP(Solver):
     hessian : {"auto", "exact", "bfgs"}
         "auto" takes the exact Hessian up to 100 dimensions where it is given and not differentiated automatically.
     retraction : str, optional
-        A kind that the manifold knows; its default otherwise.
+        The name of a retraction of the manifold; by default the manifold's own default.
 
     Notes
     -----

@@ -55,7 +55,7 @@ class StochasticPGD(Stochastic):
         super().__post_init__()
         rates = np.atleast_1d(1.0 if self.rates is None else self.rates)
         if rates.ndim != 1 or rates.dtype.kind not in "fiu" or not np.all(np.isfinite(rates) & (rates > 0)):
-            raise ValueError(f"StochasticPGD(rates={self.rates!r}): give a positive number, or one per factor")
+            raise ValueError(f"StochasticPGD(rates={self.rates!r}): pass a positive number, or one per factor")
 
     @property
     def measured(self) -> bool:
@@ -65,7 +65,9 @@ class StochasticPGD(Stochastic):
         """Return no memory, after a look at the number of rates."""
         size, factors = np.size(1.0 if self.rates is None else self.rates), len(x) if isinstance(x, tuple) else 1
         if size not in (1, factors):
-            raise ValueError(f"StochasticPGD(rates={self.rates!r}) has {size} rates, the point has {factors} factor(s)")
+            raise ValueError(
+                f"StochasticPGD(rates={self.rates!r}) has {size} rates, but the point has {factors} factor(s)"
+            )
         return {}
 
     def move(self, problem: Problem[Point], at: Iterate, memory: State, rate: float, k: int) -> tuple[Point, State]:

@@ -120,7 +120,7 @@ class TR(Solver):
         if self.hessian == "exact" and problem.manifold.hessian is None:
             raise ValueError(
                 f"TR(hessian='exact') needs hessian, which {problem.manifold!r} does not have: use hessian='auto', "
-                "which takes differences of gradients there"
+                "which then uses differences of gradients"
             )
         at = evaluate(problem, point)
         return self.started(problem, at), at.measures(problem.manifold)

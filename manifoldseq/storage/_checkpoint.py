@@ -64,10 +64,10 @@ class Checkpoint:
 
     def __post_init__(self) -> None:
         if not isinstance(self.directory, str | os.PathLike) or not str(self.directory):
-            raise CheckpointError(f"Checkpoint(directory={quoted(self.directory)}): give the path of a directory")
+            raise CheckpointError(f"Checkpoint(directory={quoted(self.directory)}): pass the path of a directory")
         if not isinstance(self.every_seconds, Real) or not self.every_seconds >= 0:
             raise CheckpointError(
-                f"Checkpoint(every_seconds={quoted(self.every_seconds)}): give a number of seconds ≥ 0"
+                f"Checkpoint(every_seconds={quoted(self.every_seconds)}): pass a number of seconds ≥ 0"
             )
         if not isinstance(self.fingerprint, str | None):
             raise CheckpointError(f"Checkpoint(fingerprint={quoted(self.fingerprint)}): give a string, or None")
@@ -99,7 +99,7 @@ class Checkpoint:
                 pass
         except OSError as error:
             raise CheckpointError(
-                f"no checkpoint can be written to {self.directory} ({error}): choose another"
+                f"no checkpoint can be written to {self.directory} ({error}): choose another directory"
             ) from error
 
     def save(self, nit: int, state: State, record: Mapping[str, Any], columns: Mapping[str, np.ndarray]) -> Path:
@@ -153,12 +153,12 @@ class Checkpoint:
                 continue
             if found[0] != FORMAT:
                 raise CheckpointError(
-                    f"{path} has format {quoted(found[0])}, this version reads {FORMAT}: start without resume"
+                    f"{path} has format {quoted(found[0])}, but this version reads {FORMAT}: start without resume"
                 )
             if others := _differences(found[2], self.made_by):
                 raise CheckpointError(
-                    f"{path} was written with {others}: register the same again, choose another directory, or start "
-                    "without resume"
+                    f"{path} was written with {others}: register the same records again, choose another directory, or "
+                    "start without resume"
                 )
             if found[1] != self.fingerprint:
                 raise CheckpointError(

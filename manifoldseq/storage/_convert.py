@@ -65,7 +65,7 @@ def read(
     >>> read("walk.xyz")
     Traceback (most recent call last):
     ...
-    FileNotFoundError: there is no file or folder walk.xyz
+    FileNotFoundError: the file or folder walk.xyz does not exist
     """
     if missing not in ("keep", "linear"):
         raise ReadError(f"{path}: missing is {quoted(missing)}: choose 'keep' or 'linear'")
@@ -84,7 +84,7 @@ def reader_of(path: FilePath, reader: str | None = None) -> hooks.ReaderSpec:
     """Return the reader with a name, or the reader for a file or folder; errors are those of `read`."""
     file = Path(path)
     if not file.exists():
-        raise FileNotFoundError(f"there is no file or folder {path}")
+        raise FileNotFoundError(f"the file or folder {path} does not exist")
     if reader is not None:
         try:
             return hooks.get_reader(reader)
@@ -205,13 +205,13 @@ def from_lengths(X: ArrayLike, lengths: ArrayLike, y: ArrayLike | None = None) -
     rows = np.asarray(check_real(X))
     rows = rows.astype(real_dtype(rows.dtype), copy=False)
     if rows.ndim != 2:
-        raise ValueError(f"X has shape {rows.shape}: pass the sequences one after the other, (sum of lengths, d)")
+        raise ValueError(f"X has shape {rows.shape}: pass the concatenated sequences, (sum of lengths, d)")
     counts = np.asarray(lengths)
     if counts.ndim != 1 or counts.dtype.kind not in "iu" or (counts < 1).any():
         raise ValueError("lengths are not positive whole numbers: pass the number of time steps of each sequence")
     total = sum(counts.tolist())
     if total != len(rows):
-        raise ValueError(f"lengths add up to {total} but X has {len(rows)} rows: correct either")
+        raise ValueError(f"lengths add up to {total} but X has {len(rows)} rows: correct one of them")
     return SequenceData(np.split(rows, np.cumsum(counts)[:-1]), y)
 
 

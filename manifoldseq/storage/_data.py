@@ -93,20 +93,23 @@ class SequenceData:
                 raise ValueError(f"sequence {i} has shape {x.shape}: pass a (T, d) array, time first")
             if channel_names is not None and x.shape[1] != len(channel_names):
                 raise ValueError(
-                    f"sequence {i} has {x.shape[1]} channels but {len(channel_names)} channel_names: give one each"
+                    f"sequence {i} has {x.shape[1]} channels but {len(channel_names)} channel_names: pass one name per "
+                    "channel"
                 )
         labels = None if labels is None else np.asarray(labels)
         if labels is not None and labels.shape != (len(arrays),):
-            raise ValueError(f"labels have shape {labels.shape} but there are {len(arrays)} sequences: pass one each")
+            raise ValueError(
+                f"labels have shape {labels.shape} but there are {len(arrays)} sequences: pass one label per sequence"
+            )
         if ids is None or isinstance(ids, _Numbers):
             names: tuple[str, ...] = _Numbers(map(str, range(len(arrays))))
         else:
             names = tuple(ids)
         if len(names) != len(arrays) or not all(isinstance(name, str) for name in names):
-            raise ValueError(f"there are {len(names)} ids for {len(arrays)} sequences: pass one string each")
+            raise ValueError(f"there are {len(names)} ids for {len(arrays)} sequences: pass one string per sequence")
         if len(set(names)) < len(names):
             twice = next(name for i, name in enumerate(names) if name in names[:i])
-            raise ValueError(f"two sequences have the id {quoted(twice)}: give each its own")
+            raise ValueError(f"two sequences have the id {quoted(twice)}: pass unique ids")
         object.__setattr__(self, "sequences", arrays)
         object.__setattr__(self, "labels", labels)
         object.__setattr__(self, "name", name)
@@ -184,4 +187,4 @@ class SequenceData:
 def check_steps(data: SequenceData) -> None:
     """Raise ValueError if sequences are sparse rows, which are not time steps."""
     if any(map(issparse, data.sequences)):
-        raise ValueError("data are sparse rows, no steps of time: make an array of them by sequences[0].toarray()")
+        raise ValueError("data are sparse rows and not time steps: convert them to an array by sequences[0].toarray()")

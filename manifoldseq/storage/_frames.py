@@ -112,7 +112,7 @@ def _of_several(tables: Sequence[Table], asked: Asked, names: Sequence[Any], *, 
             shown = ", ".join(map(repr, sorted(unlike)))[:200]
             raise ReadError(f"{table.where} and {first.where} differ in {shown}: give all frames the same columns")
         if columns.time is not None and (columns.time in table.stamps()) != columns.seconds:
-            raise ReadError(f"{path} hold dates and numbers as {columns.time}: convert either")
+            raise ReadError(f"{path} contain both dates and numbers in {columns.time}: convert them to one type")
     lengths = [len(table.frame) for table in tables]
     levels = {name: _joined([table.column(name) for table in tables]) for name in first.levels if name == columns.time}
     wanted = [name for name in columns.in_use if name not in levels]
@@ -144,7 +144,7 @@ def _one_each(tables: Sequence[Table], id: str | None, rows: Rows, numbers: NDAr
     if len(unlike := np.flatnonzero(rows.ids != rows.ids[starts][numbers])):
         where = tables[int(numbers[unlike[0]])].where
         raise ReadError(
-            f"{where} has several values in {quoted(id)}, but is one sequence: pass one frame, not a list of them"
+            f"{where} has several values in {quoted(id)}, but is one sequence: pass one frame instead of a list"
         )
     return [rows.id_names[i] for i in rows.ids[starts].tolist()]
 
@@ -160,7 +160,7 @@ def _table(frame: Any, where: str) -> Table:
     if not isinstance(frame, pandas.DataFrame):
         frame = _by_narwhals(frame, where)
     if frame.columns.nlevels > 1:
-        raise ReadError(f"{where} has columns of several levels: give each column one name")
+        raise ReadError(f"{where} has columns of several levels: use one name per column")
     names = [str(name) for name in frame.columns]
     if len(set(names)) < len(names):  # for pandas 1 and "1" are two
         counted = set[str]()
@@ -181,13 +181,13 @@ def _by_narwhals(frame: Any, where: str) -> Any:
     try:
         eager = nw.from_native(frame)
         if isinstance(eager, nw.LazyFrame):
-            raise ReadError(f"{where} is lazy: collect it first, frame.collect()")
+            raise ReadError(f"{where} is lazy: call frame.collect() first")
         eager = nw.from_native(frame, eager_only=True)
     except TypeError:
         kind = type(frame).__name__
         raise TypeError(
             f"{where} is of the type {kind}: pass a data frame (of pandas, polars, pyarrow), a list of them, or an "
-            "xarray object; arrays go into SequenceData"
+            "xarray object; for arrays, use SequenceData"
         ) from None
     except ValueError as error:
         if isinstance(error, ReadError) or "unique column names" not in str(error):

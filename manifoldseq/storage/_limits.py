@@ -98,13 +98,13 @@ def require_memory(path: FilePath, needed: int, *, taken: int = 0) -> None:
     >>> ms.storage.require_memory("frames.bin", 10**18)  # doctest: +ELLIPSIS
     Traceback (most recent call last):
     ...
-    manifoldseq.storage._limits.ReadError: frames.bin would take 9.31e+08 GiB of memory, a reader may use ...
+    manifoldseq.storage._limits.ReadError: frames.bin would take 9.31e+08 GiB of memory, but a reader may use ...
     """
     allowed = (available_memory() + taken) // 2
     if needed > allowed:
         raise ReadError(
-            f"{path} would take {needed / 2**30:.3g} GiB of memory, a reader may use {allowed / 2**30:.3g} GiB here: "
-            "split the file, or keep fewer channels or time steps"
+            f"{path} would take {needed / 2**30:.3g} GiB of memory, but a reader may use only "
+            f"{allowed / 2**30:.3g} GiB here: split the file, or keep fewer channels or time steps"
         )
     if needed > _UNSUSPECTED and needed > DEFLATE_RATIO * (size := _size(path)):
         raise ReadError(
@@ -147,8 +147,8 @@ def require_inflated(path: FilePath, needed: int) -> None:
     limit = _inflation.get()
     if needed - _size(path) > limit:
         raise ReadError(
-            f"{path} would inflate to {needed / 2**30:.3g} GiB, {limit / 2**30:.3g} GiB more than it has are allowed: "
-            f"if the file is trusted, pass inflation={needed:.2g} (--read inflation={needed:.2g})"
+            f"{path} would inflate to {needed / 2**30:.3g} GiB, but only {limit / 2**30:.3g} GiB more than its size "
+            f"on disk are allowed: if the file is trusted, pass inflation={needed:.2g} (--read inflation={needed:.2g})"
         )
 
 
@@ -165,8 +165,8 @@ def require_open(path: FilePath, number: int) -> None:
     needed = number + _OTHER_FILES
     if resource.RLIM_INFINITY != hard < needed:
         raise ReadError(
-            f"{path} has {number} files that are kept open, but this process may open {hard}: "
-            f"raise the limit to {needed} (ulimit -n, limits.conf), or join the files into one .npy"
+            f"{path} has {number} files that must stay open, but this process may open {hard}: raise the limit to "
+            f"{needed} (ulimit -n, limits.conf), or join the files into one .npy"
         )
     if resource.RLIM_INFINITY != soft < needed:
         resource.setrlimit(resource.RLIMIT_NOFILE, (needed, hard))
@@ -344,7 +344,7 @@ def decoding(path: FilePath, kind: str) -> Iterator[None]:
     except Exception as error:
         detail = " ".join(f"{type(error).__name__}: {error}".split())
         raise ReadError(
-            f"{path} cannot be read as {kind} ({detail[:150]}): it is damaged or of another kind, save it again"
+            f"{path} cannot be read as {kind} ({detail[:150]}): it is damaged or has another format, save it again"
         ) from error
 
 
@@ -410,13 +410,14 @@ def record(
 ) -> SequenceData:
     """Return the record of the sequences of a file: at least one, none empty, all with the same channels."""
     if not sequences:
-        raise ReadError(f"{path} holds no sequences: save at least one (T, d) array")
+        raise ReadError(f"{path} contains no sequences: save at least one (T, d) array")
     for i, x in enumerate(sequences):
         if x.ndim != 2 or x.size == 0:
             raise ReadError(f"{path}, sequence {i} has shape {x.shape}: save a (T, d) array with T, d ≥ 1, time first")
         if x.shape[1] != (d := sequences[0].shape[1]):
             raise ReadError(
-                f"{path}, sequence {i} has {x.shape[1]} channels but sequence 0 has {d}: save the same channels"
+                f"{path}, sequence {i} has {x.shape[1]} channels but sequence 0 has {d}: save the same channels in all "
+                "sequences"
             )
     with naming(path):
         name = Path(path).stem if name is None else name

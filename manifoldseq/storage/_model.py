@@ -136,7 +136,7 @@ def load_model(directory: FilePath) -> Any:
     except ModelError:
         raise
     except Exception as error:  # whatever a damaged document makes of its parts
-        raise ModelError(f"{path} holds a model that cannot be restored: {_sentence(error)}") from error
+        raise ModelError(f"{path} contains a model that cannot be restored: {_sentence(error)}") from error
 
 
 def load(run_dir: FilePath) -> Any:
@@ -165,7 +165,7 @@ def load(run_dir: FilePath) -> Any:
     """
     path = Path(run_dir)
     if not path.is_dir():
-        raise ModelError(f"there is no directory {path}: pass a run directory, such as runs/demo")
+        raise ModelError(f"the directory {path} does not exist: pass a run directory, such as runs/demo")
     if not (path / DOCUMENT).exists():
         try:
             state = json.loads(read_bytes(path / "run.json"))["state"]
@@ -182,14 +182,14 @@ def _document(path: Path) -> dict[str, Any]:
     try:
         document = json.loads(read_bytes(path / DOCUMENT))
     except FileNotFoundError as error:
-        raise ModelError(f"{path} holds no model: there is no {DOCUMENT}") from error
+        raise ModelError(f"{path} contains no model: there is no {DOCUMENT}") from error
     except (OSError, ValueError, RecursionError) as error:
         raise ModelError(f"{path / DOCUMENT} cannot be read ({_sentence(error)}): save the model again") from error
     found = document.get("format") if isinstance(document, dict) else None
     if type(found) is not int or found != FORMAT:
         raise ModelError(
-            f"{path / DOCUMENT} has format {quoted(found)}, this version reads format {FORMAT}: "
-            "install the version of manifoldseq that saved it, or fit the model again"
+            f"{path / DOCUMENT} has format {quoted(found)}, but this version reads format {FORMAT}: install the "
+            "version of manifoldseq that saved it, or fit the model again"
         )
     return document
 
@@ -217,7 +217,9 @@ def _record(path: Path, document: dict[str, Any]) -> hooks.EstimatorSpec:
     except (hooks.UnknownName, hooks.AmbiguousName, ImportError) as error:
         package = document.get("versions", {}).get("plugin", "")
         origin = f"plugin {plugin!r}" + (f" ({package})" if package else "")
-        raise ModelError(f"{path} holds an estimator {quoted(name)} of {origin}, which is not here: {error}") from error
+        raise ModelError(
+            f"{path} contains an estimator {quoted(name)} of {origin}, which is not available: {error}"
+        ) from error
 
 
 def _versions(plugin: hooks.Plugin | None) -> dict[str, str]:

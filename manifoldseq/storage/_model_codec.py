@@ -96,7 +96,8 @@ class Encoder:
                     settings = self.members(_fields(value), place, {**types, **stored_types(type(value))})
                     return {kind: entry.name, "plugin": plugin.name, "fields": settings}
             raise Outside(
-                f"{place} is a {name}, which a model file cannot hold: it holds numbers, strings, None, arrays, lists, "
+                f"{place} is a {name}, which a model file cannot contain: supported are numbers, strings, None, "
+                "arrays, lists, "
                 "tuples, dicts, registered kernels, solvers and rules that are dataclasses, and the classes that the "
                 "estimator lists in stored_types"
             )
@@ -109,7 +110,7 @@ class Encoder:
             }
         if is_dataclass(value):
             return {"record": name, "fields": self.members(_fields(value), place, types)}
-        raise Outside(f"{place} is a {name}: stored_types takes dataclasses and estimators")
+        raise Outside(f"{place} is a {name}: stored_types supports dataclasses and estimators only")
 
     def members(self, values: Mapping[str, Any], place: str, types: Types) -> dict[str, Any]:
         """Return the JSON values of named parts."""
@@ -129,15 +130,18 @@ class Encoder:
 
     def _array(self, value: np.ndarray, place: str) -> Any:
         if isinstance(value, np.ma.MaskedArray):
-            raise Outside(f"{place} is a masked array: a model file holds plain ones, fill it")
+            raise Outside(f"{place} is a masked array: fill it, because a model file can contain plain arrays only")
         exact: dict[str, Any] = {}
         if value.dtype.hasobject:
             if not all(isinstance(item, str) for item in value.flat):
-                raise Outside(f"{place} is an array of Python objects: a model file holds numbers and strings")
+                raise Outside(
+                    f"{place} is an array of Python objects: a model file can contain arrays of numbers and strings "
+                    "only"
+                )
             exact = {"dtype": "string" if value.dtype.kind == "T" else "object"}
             value = value.astype(object).astype(str)
         elif descr_to_dtype(dtype_to_descr(value.dtype)) != value.dtype:
-            raise Outside(f"{place} is an array of {value.dtype}: a model file holds the types of numpy itself")
+            raise Outside(f"{place} is an array of {value.dtype}: a model file can contain the types of numpy only")
         place = re.sub(r"[^\w.-]", "_", place)
         while place in self.arrays:
             place += "_"
@@ -181,7 +185,9 @@ def decode(value: Any, arrays: Mapping[str, np.ndarray], types: Types) -> Any:
             return {key: decode(part, arrays, types) for key, part in content.items()}
         case "record" | "estimator":
             if content not in types:
-                raise ValueError(f"the file has a {quoted(content)}, which is not in stored_types of the estimator")
+                raise ValueError(
+                    f"the file contains a {quoted(content)}, which is not in stored_types of the estimator"
+                )
             cls = types[content]
             if tag == "record":
                 return cls(**_decoded(value["fields"], arrays, types))

@@ -49,7 +49,7 @@ def members_of(path: FilePath, archive: zipfile.ZipFile, size: int) -> dict[str,
         name = PurePosixPath(info.filename)
         where = f"{path}, member {info.filename[:60]!r}"
         if name.suffix != ".npy" or name.is_absolute() or ".." in name.parts or "\\" in info.filename:
-            raise ReadError(f"{where} is not a file of numpy.savez: save the arrays again with numpy.savez")
+            raise ReadError(f"{where} was not written by numpy.savez: save the arrays again with numpy.savez")
         if info.flag_bits & 1 or info.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
             raise ReadError(f"{where} is encrypted or compressed in another way than NumPy's: save it with numpy.savez")
         ratio = 1 if info.compress_type == zipfile.ZIP_STORED else DEFLATE_RATIO
@@ -81,7 +81,8 @@ class Header:
         lengths = {(1, 0): 2, (2, 0): 4}
         if version not in lengths:
             raise ReadError(
-                f"{where} has format version {version}, known are 1.0 and 2.0: save plain numbers or strings"
+                f"{where} has format version {version}, but only 1.0 and 2.0 are supported: save plain numbers or "
+                "strings"
             )
         head = stream.read(lengths[version])
         length = int.from_bytes(head, "little")
@@ -91,10 +92,12 @@ class Header:
         read = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
         shape, fortran, dtype = _undisturbed(lambda: read(BytesIO(head)))
         if dtype.hasobject:
-            raise ReadError(f"{where} holds Python objects, which could run code: save numbers, or labels as strings")
+            raise ReadError(
+                f"{where} contains Python objects, which could run code: save numbers, or labels as strings"
+            )
         offset = len(head) + np.lib.format.MAGIC_LEN
         if min(shape, default=1) < 0 or math.prod(shape) * dtype.itemsize != size - offset:
-            claim = f"claims shape {str(shape)[:60]} of {dtype} but holds {size - offset} bytes"
+            claim = f"claims shape {str(shape)[:60]} of {dtype} but contains {size - offset} bytes"
             raise ReadError(f"{where} {claim}: it is cut off or damaged, save it again")
         return cls(shape, fortran, dtype, offset)
 

@@ -19,8 +19,8 @@ def without_padding(data: SequenceData) -> tuple[SequenceData, str]:
     ends = [int(rows[-1]) + 1 for rows in recorded]
     cut = sum(end not in lengths for end in ends)
     message = (
-        f"has {cut} series that end with missing values in every channel: taken as padding, they have {min(ends)} to "
-        f"{max(ends)} steps"
+        f"has {cut} series that end with missing values in every channel. These values are removed as padding, so that "
+        f"the series have {min(ends)} to {max(ends)} steps"
     )
     return replace(data, sequences=[x[:end] for x, end in zip(data.sequences, ends, strict=True)]), message
 

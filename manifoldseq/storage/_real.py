@@ -62,7 +62,7 @@ def check_real(X: Any, name: str = "X") -> Any:
     if array.dtype.kind == "O" and not sparse:
         strange = [kind for kind in set(map(type, array.flat)) if not issubclass(kind, (Real, Decimal, np.bool_))]
         if strange:
-            raise _not_real(name, f"has dtype object and holds {_with_article(strange[0].__name__)}")
+            raise _not_real(name, f"has dtype object and contains {_with_article(strange[0].__name__)}")
         return X if hasattr(X, "columns") else array.astype(np.float64)
     if array.dtype.kind not in "biuf":
         raise _not_real(name, f"has dtype {array.dtype}")

@@ -76,8 +76,8 @@ def normalize(state: State, before: State = None, *, copy: bool = False) -> Stat
     if isinstance(state, np.generic):
         return state.item()
     raise _Outside(
-        f"is a {kind.__name__}: a state holds arrays, numbers, strings, None, tuples and dicts "
-        "(of a generator keep rng.bit_generator.state)"
+        f"is a {kind.__name__}: a state can contain arrays, numbers, strings, None, tuples and dicts (for a generator, "
+        "store rng.bit_generator.state)"
     )
 
 
@@ -86,7 +86,7 @@ def _array(array: np.ndarray, copy: bool) -> np.ndarray:
     if not flags.writeable and flags.c_contiguous and not array.dtype.hasobject:
         return array
     if array.dtype.hasobject:
-        raise _Outside("is an array of Python objects: a state holds numeric arrays")
+        raise _Outside("is an array of Python objects: a state can contain numeric arrays only")
     if flags.c_contiguous and not copy:
         flags.writeable = False
         return array

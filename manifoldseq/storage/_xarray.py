@@ -54,7 +54,9 @@ def from_xarray(
         block, names = _selected(path, block, names, columns)
     n, steps, channels = block.shape
     if block.size == 0:
-        raise ReadError(f"{path} has {n} sequences of {steps} time steps and {channels} channels: pass some of each")
+        raise ReadError(
+            f"{path} has {n} sequences of {steps} time steps and {channels} channels: pass at least one of each"
+        )
     times, stamps = None, False
     if time is not None and axis in data.coords:
         times, stamps = _coordinate(path, axis, np.asarray(data.coords[axis].values))
@@ -95,8 +97,7 @@ class _Marks:
         kept = [name for name in (series, axis) if name in self.array.dims]
         if strange := [str(name) for name in self.array.dims if name not in kept]:
             raise ReadError(
-                f"{self.path}, {quoted(self.label)} has the dimension {quoted(strange[0])}: give each sequence "
-                f"one label"
+                f"{self.path}, {quoted(self.label)} has the dimension {quoted(strange[0])}: use one label per sequence"
             )
         values = np.asarray(self.array.transpose(*kept).values)
         values = values[:, None] if kept == [series] else values
@@ -126,7 +127,10 @@ def _of_array(
     series, channels = _sides(path, array.dims, axis, id)
     values = np.asarray(array.transpose(*(name for name in (series, axis, channels) if name is not None)).values)
     if values.dtype.kind not in "biuf":
-        raise ReadError(f"{path} has dtype {values.dtype}, no numbers: convert it, or choose others with columns=[…]")
+        raise ReadError(
+            f"{path} has dtype {values.dtype} and contains no numbers: convert it, or choose other variables with "
+            "columns=[…]"
+        )
     block = values.astype(np.float64)
     block = block[None] if series is None else block
     if channels is None:

@@ -193,7 +193,7 @@ def orthonormality(W: Any) -> float:
     if not isinstance(W, torch.Tensor):
         raise ValueError(f"W is of type {type(W).__name__}: pass a tensor, torch.as_tensor(W)")
     if W.ndim < 2 or W.is_complex():
-        raise ValueError(f"W of shape {tuple(W.shape)}, {W.dtype}, is no real matrix: pass two dimensions or more")
+        raise ValueError(f"W of shape {tuple(W.shape)}, {W.dtype}, is not a real matrix: pass two dimensions or more")
     with torch.no_grad(), torch.autocast(W.device.type, enabled=False):
         rows = rows_of(W.detach()).double()
         gap = rows @ rows.T
@@ -204,7 +204,7 @@ def orthonormality(W: Any) -> float:
 def check_tensor(data: Any) -> None:
     """Raise ValueError unless a parameter can be orthonormal: a matrix, or more, of numbers in enough precision."""
     if not isinstance(data, torch.Tensor):
-        raise ValueError(f"a parameter of type {type(data).__name__} is no tensor: pass torch.as_tensor(array)")
+        raise ValueError(f"a parameter of type {type(data).__name__} is not a tensor: pass torch.as_tensor(array)")
     if isinstance(data, torch.nn.parameter.UninitializedParameter):
         raise ValueError("a parameter of a lazy layer has no shape yet: call the network once on data, then this")
     if data.is_meta:
@@ -217,7 +217,7 @@ def check_tensor(data: Any) -> None:
             "torch.autocast"
         )
     if data.ndim < 2 or 0 in data.shape:
-        raise ValueError(f"a parameter of shape {tuple(data.shape)} is no matrix: pass two dimensions or more")
+        raise ValueError(f"a parameter of shape {tuple(data.shape)} is not a matrix: pass two dimensions or more")
 
 
 def _nearest(data: Any) -> Any:

@@ -4,7 +4,7 @@ What is where, the modules above using those below:
 
 * `_solver`: the solvers of `ms.minimize` and `ms.minimize_batch`
 * `_pure`: `minimize`, a pure function with derivatives
-* `_run`: one loop with its stopping rule; `_methods`: what one pass of it does; `_trust_region`: of trust regions
+* `_run`: one loop with its stopping rule; `_methods`: one pass of the loop; `_trust_region`: a pass of trust regions
 * `_ahead`: the curvature ahead of a point, and the exit from a saddle
 * `_rules`: stopping rules in jax; `_hessian`: evaluations and Hessian products
 * `_geometry`: manifolds in jax; `_small_matrices`: their products and polar factors

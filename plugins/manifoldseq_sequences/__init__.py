@@ -1,4 +1,4 @@
-"""Sequences of which little is known: kernels of several descriptions, and estimators that choose among them.
+"""Sequences without prior knowledge: kernels on several descriptions, and estimators that choose among these kernels.
 
 Names load when they are first used, so that importing the package imports no model code.
 """

@@ -22,16 +22,17 @@ _RULES = {**RULES, "C": check_positive}
 
 
 class SequenceClassifier(ClassesOfSequences):
-    """Classify sequences by support vector machines, on the descriptions that cross-validation chooses.
+    """Classify sequences by support vector machines, with kernels that cross-validation chooses.
 
     Parameters
     ----------
     kernel : str, kernel object or dict of str to float
-        ``"auto"``: the one of `kernels`, or sum of several, with the highest accuracy on held-out folds of the
-        sequences of `fit`; `choice_` says how. ``"sum"``, a name, an object and a dict: as in `SequenceKMeans`.
+        ``"auto"`` chooses the kernel among `kernels`, or the sum of several kernels, with the highest accuracy on
+        held-out folds of the training sequences; `choice_` shows the comparison. ``"sum"``, a name, an object and a
+        dict have the same meaning as in `SequenceKMeans`.
     kernels : sequence of str or kernel objects, optional
-        The kernels that ``"auto"`` and ``"sum"`` are about, by default the bundled ones. A kernel of another plugin
-        takes part only where it is named here.
+        The kernels of ``"auto"`` and ``"sum"``, by default the bundled kernels. A kernel of another plugin is used only
+        if it is named here.
     C : float
         Regularization of the support vector machines, whose kernel has a mean k(x, x) of 1.
 
@@ -39,15 +40,15 @@ class SequenceClassifier(ClassesOfSequences):
     ----------
     classes_ : ndarray of shape (n_classes,)
     weights_ : dict of str to float
-        Of the kernels; their sum is 1.
+        Weights of the kernels, with sum 1.
     choice_ : manifoldseq.models.Choice
         The accuracies that were compared. Absent unless ``kernel="auto"``.
     components_, sequences_, n_features_in_, feature_names_in_
-        As in `SequenceKMeans`, but with all sequences of `fit`.
+        As in `SequenceKMeans`, but for all sequences of `fit`.
     targets_ : ndarray of shape (N,), int
-        Classes of the sequences of `fit`, as places in `classes_`.
+        Classes of the sequences of `fit`, as indices into `classes_`.
     coordinates_ : ndarray of shape (N, r)
-        Their joined principal components.
+        Concatenated principal components of the sequences of `fit`.
 
     Examples
     --------
@@ -97,7 +98,7 @@ class SequenceClassifier(ClassesOfSequences):
         return self._fit_kernels(X, y, observers=observers, checkpoint=checkpoint, resume=resume)
 
     def decision_function(self, X: Any) -> Array:
-        """Return how much sequences speak for each class.
+        """Return the decision function of the support vector machines.
 
         Returns
         -------

@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 Array = NDArray[np.float64]
 
 NEGLIGIBLE = 1e-5
-"""Eigenvalues below this share of the largest are left out: they are rounding, or the negative part of a kernel that
-is not positive definite."""
+"""Eigenvalues below this share of the largest eigenvalue are left out: they are rounding errors, or the negative part
+of a kernel that is not positive definite."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -24,7 +24,7 @@ class Components:
     Attributes
     ----------
     name : str
-        The name by which the kernel was asked for.
+        The name under which the kernel was requested.
     kernel : kernel object
         Fitted to the reference sequences.
     means : ndarray of shape (N,)
@@ -47,7 +47,7 @@ class Components:
 
 
 def gram_of(name: str, kernel: Any, sequences: Sequence[Array], n_clusters: int | None) -> tuple[Any, Array]:
-    """Return a kernel that is fitted to sequences, and its values between them, (N, N)."""
+    """Return the kernel after fitting it to the sequences, and its kernel matrix, (N, N)."""
     items = as_items(sequences)
     fitted = fitted_to(kernel, items, n_clusters)
     packed = fitted.pack(items)
@@ -60,7 +60,7 @@ def gram_of(name: str, kernel: Any, sequences: Sequence[Array], n_clusters: int 
 def components_of(name: str, fitted: Any, gram: Array) -> tuple[Components, Array]:
     """Return the components of a fitted kernel and the coordinates of the sequences, (N, r), from its values.
 
-    A kernel that tells no two sequences apart has no axes.
+    If all sequences are equal under the kernel, there are no axes.
     """
     means = gram.mean(axis=0)
     w, V = np.linalg.eigh(gram - means - means[:, None] + means.mean())
@@ -72,7 +72,7 @@ def components_of(name: str, fitted: Any, gram: Array) -> tuple[Components, Arra
 
 
 def fitted_to(kernel: Any, items: Any, n_clusters: int | None) -> Any:
-    """Return a kernel with the settings that it learns from items, if it learns any."""
+    """Return the kernel with the settings that it learns from the items, if it learns any."""
     fitted = getattr(kernel, "fitted", None)
     if fitted is None:
         return kernel

@@ -1,4 +1,4 @@
-"""What estimators of sequences with several kernels have in common: parameters, checks, coordinates of sequences."""
+"""Common parts of the estimators with several kernels: parameters, checks and coordinates of sequences."""
 
 from __future__ import annotations
 
@@ -80,10 +80,11 @@ class KernelsOfSequences(ObjectParameters, BaseEstimator):
     def _descriptions(
         self, sequences: list[Array], n_clusters: int | None, start: Mapping[str, Any] | None = None, **loop: Any
     ) -> tuple[list[Components], dict[str, Array], list[str], Mapping[str, Any]]:
-        """Return the fitted kernels that may take part, the coordinates of the sequences under each, notes, the state.
+        """Return the fitted kernels that apply, the coordinates of the sequences under each, notes and the state.
 
-        An iteration computes the matrix of one kernel where there is a checkpoint, else of all of them. `start` is a
-        part of its state: ``rows``, the sequences that are compared, by default all.
+        With a checkpoint, an iteration computes the matrix of one kernel; otherwise one iteration computes all
+        matrices. `start` is a part of the state; its entry ``rows`` selects the sequences that are compared (by default
+        all).
         """
         asked = self._asked()
         optional = isinstance(self.kernel, str) and self.kernel in (AUTO, SUM) and self.kernels is None
@@ -139,14 +140,14 @@ class KernelsOfSequences(ObjectParameters, BaseEstimator):
         return [_named(one) for one in (available() if self.kernels is None else self.kernels)]
 
     def _keep(self, components: list[Components], weights: Mapping[str, float], sequences: list[Array]) -> None:
-        """Set what new sequences are compared by."""
+        """Store the kernels, their weights and the sequences with which new sequences are compared."""
         total = float(sum(weights.values()))
         self.weights_ = {name: float(w) / total for name, w in weights.items()}
         self.components_ = {one.name: one for one in components if self.weights_.get(one.name, 0.0) > 0}
         self.sequences_ = sequences
 
     def _joined(self, coordinates: Mapping[str, Array]) -> Array:
-        """Return coordinates side by side, each times the square root of its weight: the kernel is the weighted sum."""
+        """Return the concatenated coordinates, scaled so that their kernel is the weighted sum of kernels."""
         return np.hstack([np.sqrt(self.weights_[name]) * coordinates[name] for name in self.components_])
 
     def _coordinates(self, sequences: list[Array]) -> Array:
@@ -158,13 +159,13 @@ class KernelsOfSequences(ObjectParameters, BaseEstimator):
 
 
 def available() -> list[str]:
-    """Return the bundled kernels whose distribution is installed; the records of third parties do not count."""
+    """Return the bundled kernels whose distribution is installed, without kernels of other plugins."""
     known = {record.name for plugin, record in ms.hooks.records("kernels") if plugin.distribution in ms.hooks.BUNDLED}
     return [name for name in BUNDLED if name in known]
 
 
 def warn_of(notes: list[str]) -> None:
-    """Warn of what a choice could not do."""
+    """Raise the notes of a choice as warnings."""
     for note in notes:
         warnings.warn(note, UserWarning, stacklevel=4)
 

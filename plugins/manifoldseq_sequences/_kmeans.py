@@ -22,11 +22,11 @@ from ._weights import learned_weights, weights_of_any_number
 Array = NDArray[np.float64]
 
 REFERENCE = 1000
-"""Most sequences that are compared with each other; further ones go to the nearest centre."""
+"""The maximum number of sequences that are compared with each other; the others are assigned to the nearest centre."""
 SAME = 1e-10
-"""Squared distances up to this share of the mean square are those of equal sequences."""
+"""Sequences are considered equal if their squared distance is at most this share of the mean square."""
 LEAST = 4
-"""Sequences whose halves can have two clusters."""
+"""The minimum number of sequences, so that each half can have two clusters."""
 
 
 def check_n_clusters(name: str, value: Any) -> None:
@@ -39,7 +39,7 @@ _RULES = {**RULES, "n_clusters": check_n_clusters, "n_init": check_whole}
 
 
 class SequenceKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, KernelsOfSequences):
-    """Cluster sequences of which nothing is known: by the descriptions that separate them.
+    """Cluster sequences without prior knowledge, using the descriptions that separate them.
 
     Sequences are compared by several kernels: of their statistics, spectra, autocovariances, shapes, alignments,
     responses to random convolutions, and (if manifoldseq-lds is installed) linear dynamical systems. Each kernel is
@@ -49,17 +49,18 @@ class SequenceKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterM
     Parameters
     ----------
     n_clusters : int or "auto"
-        ``"auto"``: chosen in `fit` without labels from two to twelve, as many as a quarter of the sequences: the most
-        clusters whose random halves agree as well as those of any other number
-        (`manifoldseq.models.choose_n_clusters`).
+        With ``"auto"``, `fit` chooses from two to twelve clusters, at most a quarter of the number of sequences,
+        without labels. It chooses the largest number for which clusterings of random halves agree as well as for any
+        other number (`manifoldseq.models.choose_n_clusters`).
     kernel : str, kernel object or dict of str to float
-        ``"auto"``: a sum of `kernels` whose weights are learned; `choice_` says how. ``"sum"``: all with equal weights.
-        A registered name such as ``"shape"`` or a kernel object: this kernel alone. A dict: a sum with these weights.
+        ``"auto"`` is a sum of `kernels` with learned weights; `choice_` shows how the weights were learned. ``"sum"``
+        is their sum with equal weights. A registered name such as ``"shape"``, or a kernel object, selects this kernel
+        alone. A dict is a sum with the given weights.
     kernels : sequence of str or kernel objects, optional
-        The kernels that ``"auto"`` and ``"sum"`` are about, by default the bundled ones. A kernel of another plugin
-        takes part only where it is named here.
+        The kernels of ``"auto"`` and ``"sum"``, by default the bundled kernels. A kernel of another plugin is used only
+        if it is named here.
     n_init : int
-        Starts of k-means; the one of least inertia is kept.
+        Number of starts of k-means; the result with the smallest inertia is kept.
     random_state : int, numpy.random.Generator, numpy.random.RandomState or None
 
     Attributes
@@ -68,31 +69,31 @@ class SequenceKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterM
     cluster_centers_ : ndarray of shape (n_clusters, r)
         Means of the clusters in the joined principal components of the kernels.
     weights_ : dict of str to float
-        Of the kernels; their sum is 1.
+        Weights of the kernels, with sum 1.
     choice_ : manifoldseq.models.Choice
-        How the weights were learned, and the number of clusters: ``print(model.choice_)`` is the table. Absent unless
+        How the weights and the number of clusters were chosen; ``print(model.choice_)`` prints the table. Absent unless
         ``kernel="auto"`` or ``n_clusters="auto"``.
     n_clusters_ : int
         The number of clusters.
     inertia_ : float
         Sum of the squared distances of the sequences to their centres.
     components_ : dict
-        By name, the fitted kernels that count, with their principal components.
+        The fitted kernels with positive weights and their principal components, by name.
     sequences_ : list of ndarray
-        The sequences of `fit` that new ones are compared with, at most 1000.
+        The sequences of `fit` with which new sequences are compared, at most 1000.
     n_features_in_ : int
-        Channels.
+        Number of channels.
     feature_names_in_ : ndarray of str of shape (d,)
-        Names of the channels, where every sequence of `fit` is a data frame.
+        Names of the channels, if every sequence of `fit` is a data frame.
 
     Notes
     -----
-    Missing values are an error: fill them before, for instance by ``--read missing=linear`` in the shell or by
+    Missing values raise an error: fill them first, for example by ``--read missing=linear`` in the shell or by
     `manifoldseq.storage.interpolate`.
 
-    The weights are a guess, for there are no labels. A description whose clusters are stable, balanced and found by
-    other descriptions too can still be about something that you do not look for: a table of `choice_` with several
-    stable descriptions that do not confirm each other says that there is more than one way to group the sequences.
+    The weights are a guess, because there are no labels. Even if the clusters of a description are stable, balanced and
+    confirmed by other descriptions, they can differ from the groups that you look for. If several descriptions in the
+    table of `choice_` are stable but do not confirm each other, there is more than one way to group the sequences.
 
     Examples
     --------
@@ -135,23 +136,23 @@ class SequenceKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterM
         X : list of array-like of shape (T_i, d)
         y : ignored
         observers, checkpoint, resume
-            As in `manifoldseq.iterate`. With a checkpoint, one iteration compares the sequences by one kernel, which
-            takes nearly all of the time of a fit to many sequences; a resumed fit has the same result. Without one,
-            kernels are computed in parallel by the executor of the context (`manifoldseq.execution.using`).
+            As in `manifoldseq.iterate`. With a checkpoint, one iteration computes the matrix of one kernel, which takes
+            nearly all of the time of a fit to many sequences. A resumed fit has the same result. Without a checkpoint,
+            the kernels are computed in parallel by the executor of the context (`manifoldseq.execution.using`).
 
         Raises
         ------
         ValueError
-            For an invalid parameter or input; the message says which, where, and what to do.
+            For an invalid parameter or input. The message names it and says what to do.
         KeyboardInterrupt
-            After Ctrl-C, and after a checkpoint.
+            After Ctrl-C. The checkpoint, if any, is written first.
 
         Warns
         -----
         UserWarning
-            If there are too few sequences to learn weights, or no description has clusters.
+            If there are too few sequences to learn weights, or if no description has clusters.
         ConvergenceWarning
-            If fewer sequences are different than there are clusters.
+            If there are fewer different sequences than clusters.
         """
         check_parameters(self, _RULES)
         store = marked(checkpoint, lambda: (self, list(X)))
@@ -160,7 +161,7 @@ class SequenceKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterM
         if len(sequences) < (LEAST if K is None else K):
             said = f"n_clusters={self.n_clusters!r}" + (", which compares halves of the data" if K is None else "")
             remedy = (
-                f"pass {LEAST} or more, or give n_clusters" if K is None else "pass more sequences or lower n_clusters"
+                f"pass {LEAST} or more, or set n_clusters" if K is None else "pass more sequences or lower n_clusters"
             )
             raise ValueError(f"X has {len(sequences)} sequences for {said}: {remedy}")
         rows = np.arange(len(sequences))
@@ -198,7 +199,7 @@ class SequenceKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterM
     def _chosen(
         self, coordinates: Mapping[str, Array], n_clusters: int | None, rng: np.random.Generator, notes: list[str]
     ) -> tuple[Mapping[str, float], int]:
-        """Return the weights of the kernels and the number of clusters; keep in `choice_` how they were chosen."""
+        """Return the weights of the kernels and the number of clusters, and store their choice in `choice_`."""
         self.__dict__.pop("choice_", None)
         began, learned = time.perf_counter(), isinstance(self.kernel, str) and self.kernel == AUTO
         weights: Mapping[str, float] = dict.fromkeys(coordinates, 1.0)

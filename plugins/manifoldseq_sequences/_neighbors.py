@@ -24,30 +24,30 @@ def _check_classes(model: Any) -> None:
     if hasattr(model, "targets_"):
         return
     known = "was fitted without y" if hasattr(model, "components_") else "is not fitted yet"
-    raise AttributeError(f"this SequenceNeighbors {known}: pass classes as fit(X, y), then it predicts them")
+    raise AttributeError(f"this SequenceNeighbors {known}: pass classes as fit(X, y) to predict them")
 
 
 class SequenceNeighbors(ClassesOfSequences):
-    """Find the nearest sequences, score outliers and classify, by the descriptions that suit the classes.
+    """Find the nearest sequences, score outliers and classify, with the descriptions that suit the classes.
 
-    The distance is that of the feature space of a kernel or a sum of kernels. A classifier to scikit-learn, whose `fit`
-    asks for no classes.
+    Distances are measured in the feature space of a kernel or of a sum of kernels. For scikit-learn this is a
+    classifier, but `fit` does not require classes.
 
     Parameters
     ----------
     n_neighbors : int
-        Neighbours that vote.
+        Number of neighbours.
     kernel : str, kernel object or dict of str to float
-        ``"auto"``: with classes, the one of `kernels`, or sum of several, with the highest accuracy on held-out folds
-        of the sequences of `fit`; without classes the sum of all. ``"sum"``, a name, an object and a dict: as in
-        `SequenceKMeans`.
+        With classes, ``"auto"`` chooses the kernel among `kernels`, or the sum of several kernels, with the highest
+        accuracy on held-out folds of the training sequences. Without classes, ``"auto"`` is the sum of all kernels.
+        ``"sum"``, a name, an object and a dict have the same meaning as in `SequenceKMeans`.
     kernels : sequence of str or kernel objects, optional
-        The kernels that ``"auto"`` and ``"sum"`` are about, by default the bundled ones.
+        The kernels of ``"auto"`` and ``"sum"``, by default the bundled kernels.
 
     Attributes
     ----------
     classes_ : ndarray of shape (n_classes,)
-        Of the `y` of `fit`; absent without one.
+        The classes in the `y` of `fit`; absent if `fit` had no `y`.
     weights_, choice_, components_, sequences_, targets_, coordinates_, n_features_in_, feature_names_in_
         As in `SequenceClassifier`.
 
@@ -74,7 +74,7 @@ class SequenceNeighbors(ClassesOfSequences):
         checkpoint: ms.storage.Checkpoint | str | Path | None = None,
         resume: bool = False,
     ) -> Self:
-        """Keep sequences, and choose a kernel where there are classes.
+        """Store the sequences and, if there are classes, choose a kernel.
 
         Parameters
         ----------
@@ -92,14 +92,14 @@ class SequenceNeighbors(ClassesOfSequences):
         Parameters
         ----------
         X : list of array-like of shape (T_i, d), optional
-            By default the sequences of `fit`; none is then its own neighbour.
+            By default the sequences of `fit`. In this case, no sequence is its own neighbour.
         n_neighbors : int, optional
 
         Returns
         -------
         distances : ndarray of shape (N, n_neighbors)
         rows : ndarray of shape (N, n_neighbors), int
-            Of the sequences of `fit`, the nearest first.
+            Indices of sequences of `fit`, the nearest first.
         """
         check_is_fitted(self, "components_")
         n = self.n_neighbors if n_neighbors is None else n_neighbors
@@ -107,7 +107,10 @@ class SequenceNeighbors(ClassesOfSequences):
         known = self.coordinates_
         most = len(known) - (X is None)
         if n > most:
-            raise ValueError(f"n_neighbors={n}, but there are {most} sequences to choose from: lower it, or fit more")
+            raise ValueError(
+                f"n_neighbors={n}, but there are {most} sequences to choose from: lower n_neighbors, or fit more "
+                "sequences"
+            )
         Z = known if X is None else self._coordinates(self._sequences(X, reset=False))
         squared = np.square(Z).sum(axis=1)[:, None] + np.square(known).sum(axis=1) - 2 * Z @ known.T
         distances = np.sqrt(np.maximum(squared, 0.0))
@@ -118,7 +121,7 @@ class SequenceNeighbors(ClassesOfSequences):
 
     @available_where(_check_classes)
     def predict(self, X: Any) -> NDArray[Any]:
-        """Return the most frequent class among the nearest sequences of `fit`, (N,); of equals, that of the nearest."""
+        """Return the most frequent class among the nearest sequences of `fit`, (N,); ties go to the nearest."""
         return self.classes_[_voted(self.targets_[self.kneighbors(X)[1]], len(self.classes_))]
 
     @available_where(_check_classes)
@@ -130,7 +133,7 @@ class SequenceNeighbors(ClassesOfSequences):
         """Return the accuracy of `predict`."""
         check_is_fitted(self, "components_")
         if y is None:
-            raise ValueError("score compares predicted classes with y: pass them, or use score_samples without classes")
+            raise ValueError("score compares predicted classes with y: pass y, or use score_samples without classes")
         return float(super().score(X, y, sample_weight))
 
     def score_samples(self, X: Any = None) -> Array:
@@ -144,13 +147,13 @@ class SequenceNeighbors(ClassesOfSequences):
         return tags
 
     def _predicted(self, gram: Array, targets: Any, cross: Array, own: Array) -> NDArray[np.int64]:
-        squared = gram.diagonal() - 2 * cross  # but for k(x, x) of the new ones, the same in a row
+        squared = gram.diagonal() - 2 * cross  # without k(x, x) of the new sequences, which is constant in a row
         rows = np.argsort(squared, axis=1, kind="stable")[:, : int(self.n_neighbors)]
         return _voted(targets[rows], int(targets.max()) + 1)
 
 
 def _voted(nearest: NDArray[np.int64], n_classes: int) -> NDArray[np.int64]:
-    """Return the most frequent class of each row, (N, n_neighbors); of equals, that of the nearest."""
+    """Return the most frequent class of each row, (N, n_neighbors); ties go to the nearest neighbour."""
     counts = np.eye(n_classes)[nearest].sum(axis=1)
     most = counts == counts.max(axis=1, keepdims=True)
     first = np.take_along_axis(most, nearest, axis=1).argmax(axis=1)

@@ -12,7 +12,7 @@ def accepts(result: Any) -> bool:
 
 
 def draw(ax: Any, result: Any) -> None:
-    """Draw the figures of the descriptions, those that count ringed; a sum of the n best ones is "best n"."""
+    """Draw the figures of the descriptions, with rings around those in use; a sum of the n best ones is "best n"."""
     choice = result.estimator.choice_
     choice.plot(ax)
     if "kernel" not in choice.steps[-1].params[0]:  # the number of clusters alone was chosen

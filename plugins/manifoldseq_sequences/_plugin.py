@@ -7,8 +7,8 @@ Files by package. A package imports only from its own row and from the rows belo
 * `_estimator`: parameters, checks and coordinates that all estimators share
 * `_weights`: the rule of ``kernel="auto"`` without labels, with all its constants
 * `_components`: principal components of a fitted kernel
-* `kernels/`: `_statistics`, `_spectrum`, `_autocovariance`, `_shape`, `_convolutions`, `_warping`; `_description` (what
-  they share), `_domain` (the domain `sequences`)
+* `kernels/`: `_statistics`, `_spectrum`, `_autocovariance`, `_shape`, `_convolutions`, `_warping`; `_description`
+  (their base classes), `_domain` (the domain `sequences`)
 """
 
 from collections.abc import Iterator
@@ -30,7 +30,7 @@ def manifoldseq_domains() -> Iterator[hooks.DomainSpec]:
         manifold=f"{_AT}_domain:manifold",
         to_item=f"{_AT}_domain:to_item",
         example=f"{_AT}_domain:example",
-        summary="Sequences: tuples of one array (T, d), time first; lengths differ, channels do not",
+        summary="Sequences: tuples of one array (T, d), time first; lengths can differ, channels cannot",
     )
 
 
@@ -55,7 +55,7 @@ def manifoldseq_kernels() -> Iterator[hooks.KernelSpec]:
 
 @ms.hookimpl
 def manifoldseq_estimators() -> Iterator[hooks.EstimatorSpec]:
-    """Clusters, classes and neighbours of sequences."""
+    """Clustering, classification and nearest neighbours of sequences."""
     at = "manifoldseq_sequences.{}".format
     yield hooks.EstimatorSpec(
         "sequence-kmeans",
@@ -86,6 +86,8 @@ def manifoldseq_plots() -> Iterator[hooks.PlotSpec]:
         "sequence-choice",
         accepts="manifoldseq_sequences._plots:accepts",
         draw="manifoldseq_sequences._plots:draw",
-        summary="The descriptions that were compared, with the figure that decided and its standard error; those that "
-        "count are ringed",
+        summary=(
+            "The compared descriptions, with the figure that decided and its standard error; rings mark the "
+            "descriptions in use"
+        ),
     )

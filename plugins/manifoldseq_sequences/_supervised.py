@@ -1,4 +1,4 @@
-"""A kernel, or a sum of kernels, chosen by cross-validation on labels, and what classifiers of sequences share."""
+"""Choice of a kernel or a sum of kernels by cross-validation on labels: the base class of the classifiers."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ Labels = NDArray[np.int64]
 
 FOLDS = 5
 REPEATS = 2
-"""Times that the folds are drawn anew."""
+"""Number of random divisions into folds."""
 LARGEST_SUM = 4
 """Sums of the 2, 3 and 4 kernels of the highest accuracies are compared, and the sum of all."""
 HEADING, LABEL = "accuracy", "accuracy on held-out folds"
@@ -39,7 +39,7 @@ class ClassesOfSequences(ClassifierMixin, KernelsOfSequences):
 
     @abstractmethod
     def _predicted(self, gram: Array, targets: Labels, cross: Array, own: Array) -> Labels:
-        """Return the predicted places in `classes_`, from kernel values (N, N), (n, N) and k(x, x) of new ones (n,)."""
+        """Return predicted indices into `classes_`, from kernel values (N, N), (n, N) and k(x, x) of new items (n,)."""
 
     def _fit_kernels(self, X: Any, y: Any, **loop: Any) -> Self:
         loop["checkpoint"] = marked(loop["checkpoint"], lambda: (self, list(X), y))
@@ -51,20 +51,20 @@ class ClassesOfSequences(ClassifierMixin, KernelsOfSequences):
             labels = np.asarray(check_unmasked(y))
             if labels.shape != (len(sequences),):
                 raise ValueError(
-                    f"y has shape {labels.shape} but there are {len(sequences)} sequences: pass one class each"
+                    f"y has shape {labels.shape} but there are {len(sequences)} sequences: pass one class per sequence"
                 )
             try:
                 check_classification_targets(labels)
                 self.classes_, targets = np.unique(labels, return_inverse=True)
             except TypeError:
                 raise ValueError(
-                    "y mixes classes that have no order, such as words and numbers: pass one kind"
+                    "y mixes types that cannot be compared, such as words and numbers: pass one type"
                 ) from None
         n_classes = None if targets is None else len(self.classes_)
         components, coordinates, notes, _ = self._descriptions(sequences, n_classes, **loop)
         coordinates = {name: Z for name, Z in coordinates.items() if Z.shape[1]}
         if not coordinates:
-            raise ValueError("no kernel tells two of the sequences apart: all are equal")
+            raise ValueError("all sequences are equal under every kernel: pass sequences that differ")
         if isinstance(self.kernel, Mapping):
             weights = {name: float(self.kernel[name]) for name in coordinates}
         elif targets is not None and self.kernel == AUTO and n_classes is not None and n_classes > 1:
@@ -104,8 +104,8 @@ class ClassesOfSequences(ClassifierMixin, KernelsOfSequences):
             tried.append(names)
             values.append(self._accuracies([grams[name] for name in names], targets, splits))
         figure, error = summary(np.array(values))
-        # Of equals the larger sum. The largest sum within one standard error is no better a choice: on 16 development
-        # sets its accuracy on sequences that were not seen is 0.906, that of the best 0.923
+        # Ties go to the larger sum. The largest sum within one standard error is not a better choice: on 16 development
+        # sets, its accuracy on held-out sequences is 0.906, and that of the best kernel is 0.923
         best = max(range(len(tried)), key=lambda i: (figure[i], len(tried[i])))
         params = [{"kernel": " + ".join(names)} for names in tried]
         step = Step(HEADING, LABEL, params, figure, [best], error)
@@ -122,7 +122,7 @@ class ClassesOfSequences(ClassifierMixin, KernelsOfSequences):
         return np.array(found)
 
     def _new_gram(self, X: Any) -> tuple[Array, Array]:
-        """Return kernel values between new sequences and those of `fit`, and of each new one with itself."""
+        """Return kernel values between new sequences and those of `fit`, and k(x, x) of the new sequences."""
         Z = self._coordinates(self._sequences(X, reset=False))  # it raises an error before `fit`
         return Z @ self.coordinates_.T, np.square(Z).sum(axis=1)
 
@@ -132,6 +132,6 @@ def _equal(names: Sequence[str]) -> dict[str, float]:
 
 
 def require_classes(estimator: Any, y: Any) -> None:
-    """Raise ValueError where a classifier gets no classes."""
+    """Raise ValueError if a classifier receives no classes."""
     if y is None:
         raise ValueError(f"{type(estimator).__name__} requires y to be passed, but the target y is None")

@@ -1,11 +1,11 @@
 """Weights of descriptions without labels: by stability, separation and agreement with the other descriptions.
 
-Every constant of this decision stands here. They were set on 31 development sets: recordings (JapaneseVowels,
+All constants of this decision are defined here. They were tuned on 31 development sets: recordings (JapaneseVowels,
 BasicMotions, ArrowHead, ItalyPowerDemand) and generated sequences whose classes differ in frequency, position, shape,
 level, size, dynamics, covariance of channels, or motifs. Mean adjusted Rand indices there: the best single description
 0.57 (dynamics), the sum of all with equal weights 0.66, the most stable description 0.72, weights by stability alone
-0.77, this rule 0.79; spectra, curves, convolutions and warping were other ones then than those of the baselines, which
-they are now. ``python -m benchmarks.real`` measures the default on recorded sets: 0.59 then, 0.61 now.
+0.77, this rule 0.79; at that time, the spectra, curves, convolutions and warping were not yet those of the baselines.
+``python -m benchmarks.real`` measures the default on recorded sets: 0.59 at that time, 0.61 now.
 """
 
 from __future__ import annotations
@@ -23,61 +23,69 @@ from manifoldseq.models import Choice, Step, summary
 Array = NDArray[np.float64]
 
 BUNDLED = ("statistics", "spectrum", "autocovariance", "shape", "warping", "convolutions", "dynamics")
-"""The kernels that ``kernel="auto"`` compares. Other registered kernels take part where they are named."""
+"""The kernels that ``kernel="auto"`` compares. Other registered kernels are used only if they are named."""
 HALVINGS = 8
 """Pairs of random halves. Weights of eight runs have a relative standard deviation of 0.21 on BasicMotions; with 16
 pairs, which cost twice as much, 0.12."""
 STARTS = 4
-"""Starts of each k-means of a half, and of noise."""
+"""Number of starts of each k-means on a half, and on noise."""
 STARTS_OF_ALL = 12
-"""Starts of the k-means of all compared sequences. With 4, one of five fits to films of waves in noise missed them."""
+"""Number of starts of k-means on all compared sequences. With 4, one of five fits to noisy videos of waves failed."""
 COMPARED = (200, 20)
-"""Stability is measured on so many sequences, or so many per cluster if that is more."""
+"""Stability is measured on 200 sequences, or on 20 per cluster if that is more."""
 LEAST_PER_CLUSTER = 4
 """With fewer sequences per cluster, halves are not compared and all descriptions have equal weights."""
 UNSURE = 0.05
-"""A stability s weighs ``s / (1 - s + 0.05)``: 20 if halves agree perfectly, 1 if they agree by half. With 0.1, one
-right description among noise no longer dominates (two patterns: an index of 0.34 in place of 1.00)."""
+"""A stability s has the weight ``s / (1 - s + 0.05)``: 20 if halves agree perfectly, about 1 for s = 0.5. With 0.1
+instead of 0.05, a single informative description among noise no longer dominates (two patterns: an adjusted Rand index
+of 0.34 instead of 1.00)."""
 ALONE = 0.2
-"""The agreement with other descriptions is added to this: what no other description confirms counts a fifth."""
+"""The agreement with other descriptions is added to this number, so that a description without confirmation keeps the
+factor 0.2."""
 CONFIRMING = 2
-"""Descriptions with which a description agrees best, whose mean adjusted Rand index is its confirmation."""
+"""The confirmation of a description is its mean adjusted Rand index with this many descriptions, those that agree
+best."""
 BALANCE = 4
 """Power of the entropy of the sizes of the clusters relative to equal sizes. A split into one cluster and a few
-outliers is stable and says little. Without it: 0.783 in place of 0.787; control charts 0.56 in place of 0.76."""
+outliers is stable but not informative. Without this factor: 0.783 instead of 0.787; control charts 0.56 instead of
+0.76."""
 PRIOR: Mapping[str, float] = {"convolutions": 4.0, "warping": 2.0}
-"""Weights before anything is measured, 1 for others. Random convolutions and alignments are the most useful
-descriptions of recorded curves by the literature (Jorge and Rubio 2024). On 47 development sets, generated with other
-seeds than those above: 0.758; without this prior 0.719; with 6 and 3 0.753; with 16 and 8 0.761, but 0.77 in place of
-0.89 on JapaneseVowels."""
+"""Prior weights of descriptions; other descriptions have the prior weight 1. According to the literature (Jorge and
+Rubio 2024), random convolutions and alignments are the most useful descriptions of recorded curves. On 47 development
+sets, generated with other seeds than the sets above: 0.758; without this prior 0.719; with 6 and 3 0.753; with 16 and 8
+0.761, but 0.77 instead of 0.89 on JapaneseVowels."""
 NULLS = 2
-"""Gaussian samples with the variances of the components of a description, whose separation is that of no clusters."""
+"""Number of Gaussian samples with the variances of a description, whose separation is the reference without
+clusters."""
 LEAST_WEIGHT = 0.02
-"""Descriptions with a smaller share of the weights are left out: prediction does not compute them."""
+"""Descriptions with a smaller share of the weights are left out, so that prediction does not compute them."""
 NUMBERS = (2, 4, 8)
-"""Numbers of clusters over which weights are averaged where the number of clusters is to be chosen."""
+"""Numbers of clusters over which weights are averaged if the number of clusters is to be chosen."""
 HEADING, LABEL = "stability", "agreement of random halves (adjusted Rand index)"
 
 
 def learned_weights(coordinates: Mapping[str, Array], n_clusters: int, rng: np.random.Generator) -> Choice:
-    """Return how descriptions are weighed: ``best_params["kernel"]`` maps their names to weights.
+    """Return the weights of descriptions: ``best_params["kernel"]`` maps their names to weights.
 
     `coordinates` are those of N sequences under each kernel, (N, r).
 
     The weight of a description is a product of
 
-    * the odds of its **stability**: k-means of random halves of the sequences, each carried to the other half;
-    * its **confirmation**: how well its clusters agree with those of the descriptions that agree best with it;
+    * the odds of its **stability**: the agreement of k-means on random halves of the sequences, each extended to the
+      other half;
+    * its **confirmation**: the agreement of its clusters with those of the two descriptions that agree best with it;
     * the **balance** of its clusters: the entropy of their sizes;
 
-    and it is 0 if its clusters have no more **separation**, the share of the variance that lies between them, than
-    clusters of Gaussian samples with the same variances.
+    The weight is 0 if the **separation** of its clusters, the share of the variance that lies between clusters, is not
+    larger than for Gaussian samples with the same variances.
     """
     began = time.perf_counter()
     N = len(next(iter(coordinates.values())))
     names = [name for name, Z in coordinates.items() if Z.shape[1]]
     if not names:
-        raise ValueError("no kernel tells two of the sequences apart: all are equal, so that there are no clusters")
+        raise ValueError(
+            "all sequences are equal under every kernel, so that there are no clusters: pass sequences that differ"
+        )
     if n_clusters < 2 or N < LEAST_PER_CLUSTER * n_clusters or len(names) < 2:
         few = f"{N} sequences are too few to compare clusterings of halves: all descriptions have equal weights"
         notes = [few] if len(names) > 1 and n_clusters > 1 else []
@@ -119,7 +127,7 @@ def learned_weights(coordinates: Mapping[str, Array], n_clusters: int, rng: np.r
 
 
 def weights_of_any_number(coordinates: Mapping[str, Array], rng: np.random.Generator) -> dict[str, float]:
-    """Return weights for an unknown number of clusters: means of those for 2, 4 and 8, where N allows it."""
+    """Return weights for an unknown number of clusters: the means of the weights for 2, 4 and 8, as far as N allows."""
     N = len(next(iter(coordinates.values())))
     numbers = [k for k in NUMBERS if LEAST_PER_CLUSTER * k <= N] or list(NUMBERS[:1])
     found = [learned_weights(coordinates, k, rng).best_params["kernel"] for k in numbers]
@@ -127,7 +135,7 @@ def weights_of_any_number(coordinates: Mapping[str, Array], rng: np.random.Gener
 
 
 def separated(gram: Array, labels: NDArray[np.int64]) -> float:
-    """Return the share of the variance of feature space that lies between clusters, of a centred kernel matrix."""
+    """Return the share of the variance in feature space that lies between clusters, from a centred kernel matrix."""
     members = np.eye(int(labels.max()) + 1)[labels]
     sizes = np.maximum(members.sum(axis=0), 1.0)
     # the sum over clusters of their size times the squared norm of their mean, 1' K 1 / size
@@ -141,7 +149,7 @@ def _equal(names: list[str], notes: list[str], spent: float) -> Choice:
 
 
 def _unit(gram: Array) -> Array:
-    """Return a kernel matrix that is centred, with a mean diagonal entry of 1, after rows were left out."""
+    """Return a kernel matrix after centring it and scaling its mean diagonal entry to 1."""
     means = gram.mean(axis=0)
     gram = gram - means - means[:, None] + means.mean()
     return gram / max(float(np.trace(gram)) / len(gram), np.finfo(float).tiny)

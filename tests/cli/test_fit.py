@@ -115,7 +115,7 @@ def test_labels_of_sequences_are_those_of_their_rows(run: Run, tmp_path: Path) -
         (("sign", "two-levels", "--seed", "-1"), "Invalid value for '--seed'"),
         (("sign", "two-levels", "--set", "trouble=value"), "offset=nan is not valid: pass a number"),
         (("sign", __file__), "no reader accepts this name"),
-        (("sign", "two-levels", "--read", "id=x"), "there is no file or folder two-levels"),
+        (("sign", "two-levels", "--read", "id=x"), "the file or folder two-levels does not exist"),
         (
             ("sign", "two-levels", "--dask", "tcp://x:1", "--jobs", "2"),
             "--jobs and --dask both select where to compute",

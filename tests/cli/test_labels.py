@@ -268,4 +268,4 @@ def test_text_columns_that_a_fit_does_not_use_are_ignored(run: Run, folder: Path
     assert status == 0, err
     assert (folder.parent / "after.csv").read_text() == (folder.parent / "before.csv").read_text()
     status, _, err = run("fit", "statistics-kmeans", folder, "--set", "n_clusters=2", "-o", folder.parent / "other")
-    assert status == 2 and "column 'note' is 'good', no number" in err and "leave the column out with channels=" in err
+    assert status == 2 and "'good', which is not a number" in err and "leave the column out with channels=" in err

@@ -122,7 +122,7 @@ def test_every_estimator_fits_80_columns(
 
 def test_unknown_kind_raises_an_error(run: Run) -> None:
     status, _, err = run("list", "modles")
-    assert status == 2 and "unknown kind 'modles': did you mean 'models'? There are plugins, models," in err
+    assert status == 2 and "unknown kind 'modles': did you mean 'models'? The kinds are plugins, models," in err
 
 
 def test_core_records_come_from_the_core(run: Run) -> None:
@@ -167,7 +167,7 @@ def test_commands_of_plugins_cannot_take_a_name(tmp_path: Path) -> None:
     write_one(tmp_path, "thief", HOOK + code)
     done = command(tmp_path, "steal")
     assert (done.returncode, done.stdout) == (0, "stolen\n")
-    assert "command 'fit' is already taken" in done.stderr
+    assert "command 'fit' already exists" in done.stderr
     assert "stolen" not in command(tmp_path, "fit", "--help").stdout
 
 

@@ -64,7 +64,7 @@ def test_installed_it_is_found_checked_and_used(run: Run, tmp_path: Path) -> Non
         done = command(tmp_path / "site", *arguments, cwd=tmp_path)
         assert done.returncode == 0, done.stderr
     done = command(None, "apply", "fit", "x.csv", "-o", "again.csv", cwd=tmp_path)
-    assert done.returncode == 2 and "of plugin 'my-model' (my-model 1.2), which is not here" in done.stderr
+    assert done.returncode == 2 and "of plugin 'my-model' (my-model 1.2), which is not available" in done.stderr
 
 
 @pytest.mark.slow

@@ -407,8 +407,8 @@ def test_text_in_columns_that_are_not_asked_for_does_no_harm(run: Run, files: Pa
     write(files / "words.csv", columns)
     fit = ("fit", "mixture-pcca", files / "words.csv", *SET, "--no-quality")
     status, _, err = run(*fit, "--views", "12,9", "-o", files / "run")
-    assert status == 2 and "column 'writer' is 'hand 0', no number" in err
-    assert "column 'writer' is 'hand 0', no number" in run(*fit, "--views", "writer:kar_*", "-o", files / "run")[2]
+    assert status == 2 and "column 'writer' is 'hand 0', which is not a number" in err
+    assert "'hand 0', which is not a number" in run(*fit, "--views", "writer:kar_*", "-o", files / "run")[2]
     status, out, err = run(*fit, "--views", "kar_*:zer_*", "-o", files / "run")
     assert (status, err) == (0, "") and "120 rows of 12 and 9 columns, 3 classes" in out
     model = fitted(kar, zer)

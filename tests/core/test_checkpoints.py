@@ -145,7 +145,7 @@ def test_another_fingerprint_or_format_raises_an_error(tmp_path: Path) -> None:
     document["format"] += 1
     arrays["document"] = np.frombuffer(json.dumps(document).encode(), np.uint8)
     np.savez(path, **arrays)
-    with pytest.raises(CheckpointError, match="has format 4, this version reads 3"):
+    with pytest.raises(CheckpointError, match="has format 4, but this version reads 3"):
         Checkpoint(tmp_path, fingerprint="a").load()
 
 

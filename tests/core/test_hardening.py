@@ -77,9 +77,9 @@ def test_arrays_of_the_objective_stay_its_own() -> None:
     [
         ("a file", {}, "no checkpoint can be written"),
         ("a file/below", {}, "no checkpoint can be written"),
-        ("", {}, "give the path of a directory"),
-        ("new", {"every_seconds": -1}, "give a number of seconds"),
-        ("new", {"every_seconds": float("nan")}, "give a number of seconds"),
+        ("", {}, "pass the path of a directory"),
+        ("new", {"every_seconds": -1}, "pass a number of seconds"),
+        ("new", {"every_seconds": float("nan")}, "pass a number of seconds"),
         ("new", {"fingerprint": b"x"}, "give a string, or None"),
     ],
 )

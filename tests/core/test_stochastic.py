@@ -361,7 +361,7 @@ def test_an_objective_without_terms_raises_an_error(solver: str) -> None:
     ("solver", "options", "message"),
     [
         ("sgd", {"momentum": 1.0}, r"momentum must lie in \[0, 1\)"),
-        ("stochastic-pgd", {"rates": 0.0}, "StochasticPGD.*give a positive number, or one per factor"),
+        ("stochastic-pgd", {"rates": 0.0}, "StochasticPGD.*pass a positive number, or one per factor"),
         ("sgd", {"step_size": -1}, "SGD: step_size=-1 is not valid: pass a finite number above 0"),
         ("sgd", {"batch_size": 0}, "batch_size=0 is not valid: pass a whole number"),
         ("sgd", {"clip": 0.0}, "clip=0.0 is not valid: pass a finite number above 0"),

@@ -371,7 +371,7 @@ def group(make: Any = RiemannianSGD, **settings: Any) -> Any:
     ("make", "words"),
     [
         (lambda: OrthonormalParameter(torch.ones(3, 3).half()), "a parameter of torch.float16 cannot be orthonormal"),
-        (lambda: OrthonormalParameter(torch.ones(3)), r"a parameter of shape \(3,\) is no matrix"),
+        (lambda: OrthonormalParameter(torch.ones(3)), r"a parameter of shape \(3,\) is not a matrix"),
         (lambda: OrthonormalParameter(torch.full((2, 3), torch.nan)), "has NaN or infinity"),
         (lambda: orthonormalize(torch.nn.Linear(2, 3), "kernel"), r"no parameter 'kernel' of its own \(it has: weight"),
         (lambda: keep_orthonormal(None, "cayley"), "retraction='cayley' is not known: choose 'polar' or 'qr'"),
@@ -380,9 +380,9 @@ def group(make: Any = RiemannianSGD, **settings: Any) -> Any:
             "begin with",
         ),
         (lambda: RiemannianAdam([OrthonormalParameter(torch.eye(2))], lr=-1), "lr=-1"),
-        (lambda: OrthonormalParameter(np.eye(3)), "of type ndarray is no tensor: pass torch.as_tensor"),
+        (lambda: OrthonormalParameter(np.eye(3)), "of type ndarray is not a tensor: pass torch.as_tensor"),
         (lambda: orthonormality(np.eye(3)), "W is of type ndarray: pass a tensor"),
-        (lambda: orthonormality(torch.ones(3)), r"W of shape \(3,\), torch.float32, is no real matrix"),
+        (lambda: orthonormality(torch.ones(3)), r"W of shape \(3,\), torch.float32, is not a real matrix"),
         (
             lambda: polar_rows(torch.ones(9, 3)),
             r"Y of shape \(9, 3\) cannot have orthonormal rows: pass .* such as Y.T",

@@ -158,7 +158,7 @@ def test_what_it_returns():
         check_real(x * 1j)
     with pytest.raises(ValueError, match="X has masked values"):
         check_real([[1.0, np.ma.masked]])
-    with pytest.raises(ValueError, match="Y has dtype object and holds a NoneType"):
+    with pytest.raises(ValueError, match="Y has dtype object and contains a NoneType"):
         check_real([[1.0, None]], "Y")
     ragged = [[1.0], [1.0, 2.0]]
     assert check_real(ragged) is ragged

@@ -255,7 +255,7 @@ def test_a_model_of_a_plugin_that_is_gone_is_not_read_as_a_bundled_one(
     ms.storage.save_model(Theirs(), tmp_path)
     assert type(ms.storage.load_model(tmp_path)) is Theirs
     monkeypatch.setattr(fresh, "_registered", {})
-    with pytest.raises(ValueError, match=r"an estimator 'lds-kmeans' of plugin 'mine', which is not here"):
+    with pytest.raises(ValueError, match=r"an estimator 'lds-kmeans' of plugin 'mine', which is not available"):
         ms.storage.load_model(tmp_path)
     ms.register(hooks.EstimatorSpec("lds-kmeans", Theirs))
     assert type(ms.storage.load_model(tmp_path)) is Theirs

@@ -104,7 +104,7 @@ def test_registering_tells_the_author_what_is_wrong() -> None:
 
 
 def test_public_lookups_raise_one_message() -> None:
-    with pytest.raises(ValueError, match=r"unknown solver 'lbgfs': did you mean 'lbfgs'\? There are "):
+    with pytest.raises(ValueError, match=r"unknown solver 'lbgfs': did you mean 'lbfgs'\? Registered: "):
         ms.get_solver("lbgfs")
     for get in (ms.get_model, ms.get_estimator, ms.get_kernel, hooks.get_domain, hooks.get_dataset, hooks.get_reader):
         with pytest.raises(hooks.UnknownName, match="'no-such'"):

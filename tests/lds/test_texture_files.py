@@ -136,6 +136,6 @@ def test_bad_folders_raise_an_error(tmp_path, videos):
     (tmp_path / "waves" / "2.mat").write_bytes(b"no matrix")
     np.save(tmp_path / "waves" / "3.npy", np.zeros(4))
     found = read_textures(tmp_path)
-    for i, sentence in enumerate(("cannot be read", "is no MATLAB file", "shape")):
+    for i, sentence in enumerate(("cannot be read", "is not a MATLAB file", "shape")):
         with pytest.raises(ValueError, match=sentence):
             found[i]

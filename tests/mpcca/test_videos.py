@@ -144,7 +144,7 @@ def test_bad_folders_raise_an_error(tmp_path, spoil, sentence):
         ({"hog": np.zeros(3)}, "array 'hog' has shape \\(3,\\)"),
         ({"hog": np.zeros((3, 2)), "hof": np.zeros((4, 2))}, "has different numbers of descriptors"),
         ({"other": np.zeros((3, 2))}, "has none of hog, hof, mbhx, mbhy"),
-        ({"hog": np.array([{}])}, "array 'hog' holds Python objects"),
+        ({"hog": np.array([{}])}, "array 'hog' contains Python objects"),
     ],
 )
 def test_bad_arrays_raise_an_error(tmp_path, arrays, sentence):

@@ -243,7 +243,7 @@ def test_few_sequences_have_equal_weights_and_a_warning() -> None:
 
 def test_equal_sequences_are_an_error_or_a_warning() -> None:
     same = [np.ones((20, 1))] * 12
-    with pytest.raises(ValueError, match="no kernel tells two of the sequences apart"):
+    with pytest.raises(ValueError, match="all sequences are equal under every kernel"):
         SequenceKMeans(2).fit(same)
 
 

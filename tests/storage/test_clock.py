@@ -364,9 +364,9 @@ def test_ids(tmp_path):
     assert ms.storage.windows(data, 4, 2).ids[:3] == ("run/2.npy[0:4]", "run/2.npy[2:6]", "walk/2.npy[0:4]")
     np.savez(tmp_path / "some.npz", walk=np.ones((3, 2)), run=np.ones((4, 2)))
     assert ms.storage.read(tmp_path / "some.npz").ids == ("run", "walk")
-    with pytest.raises(ValueError, match="there are 1 ids for 2 sequences: pass one string each"):
+    with pytest.raises(ValueError, match="there are 1 ids for 2 sequences: pass one string per sequence"):
         ms.storage.SequenceData([np.ones((3, 1))] * 2, ids=["a"])
-    with pytest.raises(ValueError, match="two sequences have the id 'a': give each its own"):
+    with pytest.raises(ValueError, match="two sequences have the id 'a': pass unique ids"):
         ms.storage.SequenceData([np.ones((3, 1))] * 2, ids=["a", "a"])
 
 
@@ -393,13 +393,13 @@ def test_other_digits_raise_an_error_in_every_reader(tmp_path, text):
 @pytest.mark.parametrize("text", ["1_000", "１２", "0x10"])
 def test_a_first_line_of_other_digits_names_no_channels(tmp_path, text):
     (tmp_path / "a.csv").write_text(f"1,{text}\n3,4\n", encoding="utf-8")
-    with pytest.raises(ReadError, match=r"a\.csv, line 1, column '1' is .*, no number in decimal digits"):
+    with pytest.raises(ReadError, match=r"a\.csv, line 1, column '1' is .*, which is not a number in decimal digits"):
         read_directory(tmp_path)
 
 
 def test_labels_that_are_targets(tmp_path):
     (tmp_path / "a.ts").write_text("@targetLabel true\n@data\n1,2,3:4_0\n", encoding="utf-8")
-    with pytest.raises(ReadError, match="has the target '4_0', no number"):
+    with pytest.raises(ReadError, match="has the target '4_0', which is not a number"):
         ms.storage.read(tmp_path / "a.ts")
 
 

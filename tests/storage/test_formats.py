@@ -84,7 +84,7 @@ FORMS = {
     "padded": Form(
         "a.csv", "1,0.5,2,NaN,NaN\n2,1.5,2.5,3.5,4.5\n1,5.5,NaN,6,\n2,1.5,2.5,3.5,4.5\n",
         columns([[0.5, 2], [1.5, 2.5, 3.5, 4.5], [5.5, np.nan, 6], [1.5, 2.5, 3.5, 4.5]]),
-        says="2 series that end with missing values in every channel: taken as padding, they have 2 to 4 steps",
+        says="These values are removed as padding, so that the series have 2 to 4 steps",
     ),
     "time stamps of .ts": Form(
         "a.ts",
@@ -148,7 +148,7 @@ def test_wrong_options(tmp_path: Path, name: str) -> None:
 def test_time_stamps_that_do_not_fit(tmp_path: Path) -> None:
     cases = {
         "(0,1),(1,2):(0,1),(2,2)": "line 3: channel 1 has other time stamps than channel 0",
-        "(0,1),2": "line 3: channel 0 is no list of pairs",
+        "(0,1),2": "line 3: channel 0 is not a list of pairs",
         "(0,1),(0,2)": "case 0 has a time stamp twice",
         "(soon,1)": "has time stamps that are neither numbers nor dates",
     }

@@ -200,7 +200,7 @@ def test_frames_without_time_and_with_ids(frame):
     assert_sequences(data, [[[1], [2]], [[3]]])
     assert data.ids == ("p", "q") and data.clocks == ()
     assert from_frame({"k": frame(first), 7: frame(second)}).ids == ("k", "7")
-    with says("the frames: two sequences have the id 'p': give each its own"):
+    with says("the frames: two sequences have the id 'p': pass unique ids"):
         from_frame([frame(first), frame(first)])
 
 
@@ -260,12 +260,12 @@ def test_sentences_of_dates(frame):
     assert from_frame(frame({"born": days, "x": [1, 2]})).clocks == ("born",)
     with says("the frame has time stamps in 'date' and 'time stamp': name the time with time=…, and the channels"):
         from_frame(frame({"date": days, "time stamp": days, "x": [1, 2]}))
-    with pytest.raises(ReadError, match="column 'date' holds dates or times, no numbers"):
+    with pytest.raises(ReadError, match="column 'date' contains dates or times and no numbers"):
         from_frame(frame({"date": days, "time": [1, 2], "x": [1, 2]}))
     assert from_frame(frame({"date": days, "born": days, "x": [1, 2]}), columns=["x"]).clocks == ("date",)
     with says("the frame, row 1 has no time: write a number"):
         from_frame(frame({"time": [days[0], None], "x": [1, 2]}))
-    with says("the frames hold dates and numbers as time: convert either"):
+    with says("the frames contain both dates and numbers in time: convert them to one type"):
         from_frame([frame({"time": days, "x": [1, 2]}), frame({"time": [1, 2], "x": [1, 2]})])
 
 
@@ -273,12 +273,12 @@ BAD: dict[str, tuple[Columns, dict[str, Any], str]] = {
     "text": (
         {"x": [1, 2], "note": [None, "abc"]},
         {},
-        "the frame, row 1, column 'note' is 'abc', no number: choose the channels with columns=[…], or convert it",
+        "the frame, row 1, column 'note' is 'abc', which is not a number: choose the channels with columns=[…]",
     ),
     "text as time": (
         {"x": [1], "time": ["noon"]},
         {},
-        "the frame, row 0, column 'time' is 'noon', no number: convert the time to numbers or dates",
+        "the frame, row 0, column 'time' is 'noon', which is not a number: convert the time to numbers or dates",
     ),
     "no id": ({"x": [1]}, {"id": "walk"}, "the frame has no column 'walk' but x: name it with id=…"),
     "no time": ({"x": [1]}, {"time": "t"}, "the frame has no column 't' but x: name it with time=…"),
@@ -304,7 +304,7 @@ BAD: dict[str, tuple[Columns, dict[str, Any], str]] = {
     "labels": (
         {"x": [0, 1], "label": ["a", "b"]},
         {},
-        "the frame, row 1: label is 'b', unlike in an earlier row: give all rows of a sequence one label",
+        "the frame, row 1: label is 'b', unlike in an earlier row: use one label for all rows of a sequence",
     ),
     "dates as labels": (
         {"x": [0], "label": [dt.date(2024, 5, 1)]},
@@ -330,7 +330,7 @@ def test_defects_raise_an_error(frame, case):
 def test_sentences_of_several_frames(frame):
     with says("frame 1 and frame 0 differ in 'x', 'y': give all frames the same columns"):
         from_frame([frame({"x": [1]}), frame({"y": [1]})])
-    with says("frame 'b' has no column 'x', unlike the first: give all frames the same"):
+    with says("frame 'b' has no column 'x', unlike the first frame: use the same"):
         from_frame({"a": frame({"x": [1]}), "b": frame({"y": [1]})}, columns=["x"])
     with says("frame 1 has no rows: pass one row per time step"):
         from_frame([frame({"x": [1.0]}), frame({"x": []})])
@@ -351,7 +351,7 @@ def test_what_is_no_frame(pd, pl):
             from_frame(strange)
     with says("frame 1 is of the type dict: pass a data frame", TypeError):
         from_frame([pd.DataFrame({"x": [1]}), {"x": [1]}])
-    with says("the frame is lazy: collect it first, frame.collect()"):
+    with says("the frame is lazy: call frame.collect() first"):
         from_frame(pl.LazyFrame({"x": [1]}))
 
 
@@ -401,11 +401,11 @@ def test_types_of_pandas(pd):
     ]
     assert_sequences(data, expected)
     assert data.ids == ("b", "a") and data.labels is not None and data.labels.tolist() == ["up", "down"]
-    with says("the frame, row 0, column 'z' is '1j', no number"):
+    with says("the frame, row 0, column 'z' is '1j', which is not a number"):
         from_frame(pd.DataFrame({"x": [1, 2], "z": [1j, 0]}))
-    with says("the frame, column 'z' holds category"):
+    with says("the frame, column 'z' contains category"):
         from_frame(pd.DataFrame({"x": [1, 2], "z": pd.Series([0, 1], dtype="category")}))
-    with says("the frame, row 1, column 'z' is 'a', no number"):
+    with says("the frame, row 1, column 'z' is 'a', which is not a number"):
         from_frame(pd.DataFrame({"x": [1, 2], "z": [0, "a"]}))
 
 
@@ -428,7 +428,7 @@ def test_types_of_polars(pl):
     nan = math.nan
     assert_sequences(data, [[[nan, nan, nan, nan, 1], [1, 1, 1.5, nan, nan]], [[3, 0, 2, nan, nan]]])
     assert data.ids == ("b", "a") and data.labels is not None and data.labels.tolist() == ["up", "down"]
-    with says("the frame, row 0, column 'z' is '[1, 2]', no number"):
+    with says("the frame, row 0, column 'z' is '[1, 2]', which is not a number"):
         from_frame(pl.DataFrame({"x": [1], "z": [[1, 2]]}))
     with pytest.raises(ReadError, match="column 'id' has empty cells"):
         from_frame(pl.DataFrame({"id": [math.nan], "x": [1]}), time=None)
@@ -466,7 +466,7 @@ def test_names_of_pandas(pd):
     for twice in (["a", "a"], [1, "1"]):
         with says(f"the frame has two columns named '{twice[1]}': rename one"):
             from_frame(pd.DataFrame([[1, 2]], columns=twice))
-    with says("the frame has columns of several levels: give each column one name"):
+    with says("the frame has columns of several levels: use one name per column"):
         from_frame(pd.DataFrame([[1, 2]], columns=pd.MultiIndex.from_tuples([("a", "b"), ("a", "c")])))
 
 

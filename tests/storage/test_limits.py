@@ -381,7 +381,9 @@ def test_a_limit_of_the_process_counts(tmp_path: Path) -> None:
     reads = {"x": ("ms.storage.load_array(path)", tmp_path / "x.npy")}
     assert read_in_a_process(reads)["x"][0] == "read"
     sentence, grown = read_in_a_process(reads, limit=2**24)["x"]
-    assert sentence.startswith(f"ReadError: {tmp_path / 'x.npy'} would take 0.0313 GiB of memory, a reader may use 0.0")
+    assert sentence.startswith(
+        f"ReadError: {tmp_path / 'x.npy'} would take 0.0313 GiB of memory, but a reader may use only 0.0"
+    )
     assert grown < SMALL
 
 
@@ -417,7 +419,7 @@ def test_more_files_than_may_be_open(tmp_path: Path, soft: int, hard: int) -> No
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     if hard == 128:
-        assert f"{tmp_path} has 150 files that are kept open, but this process may" in done.stdout
+        assert f"{tmp_path} has 150 files that must stay open, but this process may" in done.stdout
         assert "raise the limit to 406 (ulimit -n, limits.conf), or join the files into one .npy" in done.stdout
     else:
         assert done.stdout == "150 \n", done.stderr

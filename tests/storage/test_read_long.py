@@ -93,12 +93,12 @@ BAD = {
     "a word": (
         "id,time,x\n0,1,2\n\n0,2,high\n",
         {},
-        "line 4, column 'x' is 'high', no number in decimal digits: ",
+        "line 4, column 'x' is 'high', which is not a number in decimal digits: ",
     ),
     "a word as time": (
         "id,time,x\n0,soon,2\n",
         {},
-        "line 2, column 'time' is 'soon', no number in decimal digits: write",
+        "line 2, column 'time' is 'soon', which is not a number in decimal digits: write",
     ),
     "after a cell of two lines": ('id,time,x\n"a\nb",0,1\n"a\nb",1,?!\n', {}, "line 5, column 'x' is '?!'"),
     "no time in a row": ("id,time,x\n0,1,2\n0,,2\n", {}, "line 3 has no time: write a number"),
@@ -125,7 +125,7 @@ BAD = {
     "decimal comma": (
         "id;time;x\n0;1;2,5\n",
         {"delimiter": ";"},
-        "column 'x' is '2,5', no number in decimal digits, a decimal comma? Pass decimal=, (--read decimal=,)",
+        "column 'x' is '2,5', which is not a number in decimal digits, a decimal comma? Pass decimal=, (--read",
     ),
     "delimiter": ("id,time,x\n", {"delimiter": "::"}, "delimiter is '::': pass one character"),
 }
@@ -191,8 +191,8 @@ class TestParquet:
         assert data.channel_names == ("x",)
 
     BAD = {  # noqa: RUF012
-        "text": ({"id": [0], "time": [0], "x": ["a"]}, {}, "column 'x' holds string, no numbers"),
-        "lists": ({"id": [0], "time": [0], "x": [[1.0]]}, {}, "column 'x' holds list<"),
+        "text": ({"id": [0], "time": [0], "x": ["a"]}, {}, "column 'x' contains string and no numbers"),
+        "lists": ({"id": [0], "time": [0], "x": [[1.0]]}, {}, "column 'x' contains list<"),
         "no time": ({"id": [0, 0], "time": [0, None], "x": [1, 2]}, {}, "row 1 has no time"),
         "no id": ({"id": [0, None], "time": [0, 1], "x": [1, 2]}, {}, "column 'id' has empty cells"),
         "same time": ({"id": [0, 0], "time": [1, 1], "x": [1, 2]}, {}, "row 0 and row 1: both have time 1 of id '0'"),
@@ -327,7 +327,7 @@ class TestHeader:
         path = write("\n".join(self.IRIS[1:]))
         with pytest.warns(UserWarning, match=r"taken as names: .* such as label=3 \(--read label=3\)"):
             assert len(read(path, id=None, time=None, channels=["4.9"]).sequences[0]) == 2
-        with pytest.warns(UserWarning, match="taken as data: columns are called by numbers"):
+        with pytest.warns(UserWarning, match="taken as data: columns are named by numbers"):
             data = read(path, id="auto", ordered=False, label=3)
         assert data.labels is not None and data.labels.tolist() == ["setosa", "versicolor", "virginica"]
 
@@ -345,7 +345,7 @@ class TestHeader:
         assert [x.ravel().tolist() for x in data.sequences] == [[t * t - i for t in range(4)] for i in (3, 1, 2)]
 
     def test_where_a_cell_is_no_number(self, write):
-        with pytest.raises(ReadError, match="line 2, column '1' is 'high', no number"):
+        with pytest.raises(ReadError, match="line 2, column '1' is 'high', which is not a number"):
             read_csv(write("1.5,2\n3,high\n"), id=None, time=None)
 
     @pytest.mark.parametrize("first", ["0,1,2", "0,1,2,3,4,5,0", "0,1,2,0,1"])
@@ -361,10 +361,10 @@ class TestHeader:
 
     def test_the_second_of_two_names(self, write):
         path = write("x,x,y,x.1,x\n1,2,3,4,5\n")
-        with pytest.warns(UserWarning, match=r"names columns twice: the later ones are called 'x\.2', 'x\.3'$"):
+        with pytest.warns(UserWarning, match=r"duplicate column names: the later columns are named 'x\.2', 'x\.3'$"):
             data = read_csv(path, id=None, time=None)
         assert data.channel_names == ("x", "x.2", "y", "x.1", "x.3") and data.sequences[0].tolist() == [[1, 2, 3, 4, 5]]
-        with pytest.warns(UserWarning, match=r"called '0\.1'$"):
+        with pytest.warns(UserWarning, match=r"named '0\.1'$"):
             data = read(write("0,1,2,3,4,5,0\n" + "1,2,3,4,5,6,7\n" * 2), id="auto", ordered=False, label=0.1)
         assert data.labels.tolist() == ["7", "7"] and data.sequences[0].tolist() == [[1, 2, 3, 4, 5, 6]]
 
@@ -446,12 +446,12 @@ class TestDates:
     @pytest.mark.parametrize(
         ("cells", "sentence"),
         [
-            (["2024-02-29", "2023-02-29"], "line 3, column 'time' is '2023-02-29', no date as the others"),
-            (["2024-02-29T10:00", "2024-02-29T10:00Z"], "line 3, column 'time' is '2024-02-29T10:00Z', no date as"),
-            (["2024-02-29", "12:00:00"], "line 3, column 'time' is '12:00:00', no date as the others"),
+            (["2024-02-29", "2023-02-29"], "line 3, column 'time' is '2023-02-29', which is not a date in the form"),
+            (["2024-02-29T10:00", "2024-02-29T10:00Z"], "line 3, column 'time' is '2024-02-29T10:00Z', which is not a"),
+            (["2024-02-29", "12:00:00"], "line 3, column 'time' is '12:00:00', which is not a date in the form"),
             (
                 ["29.02.2024", "01.03.2024"],
-                "column 'time' is '29.02.2024', no number in decimal digits, a date? Write",
+                "column 'time' is '29.02.2024', which is not a number in decimal digits, a date? Write",
             ),
             (["2/29/2024 10:00", "1"], "a date? Write it as 2024-05-01, or pass date_format=%d.%m.%Y"),
             (["2024-02-29", "2024-02-29"], "line 2 and line 3: both have the same time of id 'a': remove"),
@@ -461,7 +461,7 @@ class TestDates:
             ),
             (
                 [1, "2024-02-29"],
-                "'2024-02-29', no number in decimal digits: write a number",
+                "'2024-02-29', which is not a number in decimal digits: write a number",
             ),
         ],
     )
@@ -473,7 +473,7 @@ class TestDates:
     def test_far_down_a_date_is_no_date(self, write):
         lines = [f"a,2024-01-01T00:{i // 60:02}:{i % 60:02},{i}" for i in range(3000)]
         lines[2500] = "a,soon,7"
-        with pytest.raises(ReadError, match="line 2502, column 'time' is 'soon', no date as the others"):
+        with pytest.raises(ReadError, match="line 2502, column 'time' is 'soon', which is not a date in the form"):
             read_csv(write("\n".join(["id,time,x", *lines])))
 
     def test_samples_may_have_the_same_date(self, write):
@@ -491,7 +491,7 @@ def test_decimal_commas(write):
     assert data.sampling_rate == 1
     quoted = read(write('id,time,x\na,"0,5",1\na,"1,5","2,5"\n'), decimal=",", delimiter=",")
     assert quoted.sequences[0].ravel().tolist() == [1, 2.5]
-    with pytest.raises(ReadError, match=r"line 2, column 'x' is '1\.5', no number in decimal digits"):
+    with pytest.raises(ReadError, match=r"line 2, column 'x' is '1\.5', which is not a number in decimal digits"):
         read(write("id;time;x\na;0;1.5\n"), decimal=",")
     with pytest.raises(ReadError, match="decimal is ';': pass a point or a comma"):
         read(write(text), decimal=";")

@@ -94,8 +94,8 @@ def edited(place: int, value: int) -> bytes:
 
 BAD = {
     "empty": (b"", {}, "is empty: expected a MATLAB file"),
-    "text": (b"x = [1 2 3]", {}, "is no MATLAB file of version 5 to 7.3: save it with save('-v7', …)"),
-    "header only": (HEAD, {}, "there are none: save a cell array"),
+    "text": (b"x = [1 2 3]", {}, "is not a MATLAB file of version 5 to 7.3: save it with save('-v7', …)"),
+    "header only": (HEAD, {}, "has no variable that could be the sequences: save a cell array"),
     "cut": (GOOD[:-20], {}, "where"),
     "size": (edited(4, 2**32 - 8), {}, "has an element of 4294967288 bytes where"),
     "cells": (edited(32, 2**31 - 1), {}, "has a cell array of 3 cells that claims 6442450941"),
@@ -105,15 +105,23 @@ BAD = {
     "struct": (mat_bytes(x={"a": [1, 2]}), {"variable": "x"}, "is of class struct: save a cell array"),
     "text variable": (mat_bytes(x="abc"), {"variable": "x"}, "is of class char"),
     "sparse": (mat_bytes(x=scipy.sparse.eye_array(3)), {"variable": "x"}, "is of class sparse"),
-    "complex": (mat_bytes(x=np.eye(3) * 1j), {}, "variable 'x' holds complex numbers: save real numbers"),
-    "cell in a cell": (mat_bytes(x=cell([cell([np.eye(2)])])), {}, "variable 'x' holds class cell"),
+    "complex": (mat_bytes(x=np.eye(3) * 1j), {}, "variable 'x' contains complex numbers: save real numbers"),
+    "cell in a cell": (mat_bytes(x=cell([cell([np.eye(2)])])), {}, "variable 'x' contains class cell"),
     "text in a cell": (mat_bytes(x=cell(["abc"])), {}, "sequence 0 has"),
     "empty cell": (mat_bytes(x=cell([np.eye(2), np.zeros((0, 0))])), {}, "sequence 1 has shape (0, 0)"),
-    "two": (mat_bytes(a=np.eye(2), b=np.eye(2)), {}, "there are several (a, b): choose one with variable=…"),
+    "two": (
+        mat_bytes(a=np.eye(2), b=np.eye(2)),
+        {},
+        "could be the sequences (a, b): choose one with variable=…",
+    ),
     "unknown": (GOOD, {"variable": "walks"}, "has no variable 'walks': it has x"),
     "unknown labels": (GOOD, {"labels": "who"}, "has no variable 'who': it has x"),
     "labels": (mat_bytes(x=np.ones((3, 2, 2)), y=[1, 2]), {}, "labels have shape (2,) but there are 3 sequences"),
-    "labels in cells": (mat_bytes(x=np.ones((2, 2, 2)), y=cell(["a", 1.0])), {}, "has a cell that is not one label"),
+    "labels in cells": (
+        mat_bytes(x=np.ones((2, 2, 2)), y=cell(["a", 1.0])),
+        {},
+        "a cell that is not a single label",
+    ),
     "orientation": (GOOD, {"orientation": "sideways"}, "choose 'time-first' or 'channels-first'"),
 }
 
@@ -170,13 +178,13 @@ class TestVersion73:
         def external(file, _):
             file.create_dataset("x", (3, 3), "f8", external=[(str(other), 0, 72)])
 
-        self.check_error(tmp_path, "there are none", link)
+        self.check_error(tmp_path, "has no variable that could be the sequences", link)
         self.check_error(tmp_path, "values in another file", virtual)
         self.check_error(tmp_path, "values in another file", external)
 
     def test_claims(self, tmp_path):
         huge = (10**6, 10**6)
-        claim = "holds a claim of 1000000000000 values in 0 bytes"
+        claim = "contains a claim of 1000000000000 values in 0 bytes"
         self.check_error(tmp_path, claim, lambda file, _: file.create_dataset("x", huge, "f8"))
         self.check_error(tmp_path, claim, lambda file, _: file.create_dataset("x", huge, "f8", compression="gzip"))
 
@@ -193,7 +201,7 @@ class TestVersion73:
     def test_other_contents(self, tmp_path):
         self.check_error(tmp_path, "is of class struct", lambda file, _: file.create_group("x"), variable="x")
         self.check_error(
-            tmp_path, "holds values of type object", lambda file, _: file.create_dataset("x", data=[["a"] * 2] * 2)
+            tmp_path, "contains values of type object", lambda file, _: file.create_dataset("x", data=[["a"] * 2] * 2)
         )
 
         def cells(value):
@@ -205,9 +213,9 @@ class TestVersion73:
 
             return fill
 
-        self.check_error(tmp_path, "holds a cell that is not an array", cells("group"))
-        self.check_error(tmp_path, "holds a cell that is not an array", cells("null"))
-        self.check_error(tmp_path, "holds a cell array without references", cells(None))
+        self.check_error(tmp_path, "contains a cell that is not an array", cells("group"))
+        self.check_error(tmp_path, "contains a cell that is not an array", cells("null"))
+        self.check_error(tmp_path, "contains a cell array without references", cells(None))
 
 
 def test_version_73_without_h5py(write, monkeypatch):

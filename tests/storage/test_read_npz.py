@@ -98,7 +98,7 @@ def test_nothing_is_unpickled(write, tmp_path):
     np.savez(tmp_path / "a.npz", X=objects)
     np.savez(tmp_path / "b.npz", X=BLOCK, y=np.array([Touch(trap)] * 3, dtype=object))
     for read, name in [(read_npy, "a.npy"), (read_npz, "a.npz"), (read_npz, "b.npz")]:
-        with pytest.raises(ReadError, match="holds Python objects, which could run code: save numbers"):
+        with pytest.raises(ReadError, match="contains Python objects, which could run code: save numbers"):
             read(tmp_path / name)
     with pytest.raises(ReadError, match=r"cannot be read as a \.npy file"):
         read_npy(write(pickle.dumps(objects), "b.npy"))
@@ -117,8 +117,8 @@ def header(shape: str, descr: str = "'<f8'") -> str:
 BAD_NPY = {
     "empty": (b"", "is empty: expected a .npy file"),
     "text": (b"1,2,3\n", "cannot be read as a .npy file"),
-    "cut": (npy_bytes(BLOCK)[:-8], "claims shape (3, 4, 2) of float64 but holds 184 bytes: it is cut off"),
-    "longer": (npy_bytes(BLOCK) + b"\0", "holds 193 bytes"),
+    "cut": (npy_bytes(BLOCK)[:-8], "claims shape (3, 4, 2) of float64 but contains 184 bytes: it is cut off"),
+    "longer": (npy_bytes(BLOCK) + b"\0", "contains 193 bytes"),
     "oversize": (with_header(header("(1000000000000, 5)")), "claims shape (1000000000000, 5)"),
     "overflow": (with_header(header("(4294967296, 4294967296)")), "claims shape (4294967296, 4294967296)"),
     "negative": (with_header(header("(-1, -8)")), "claims shape (-1, -8)"),
@@ -158,8 +158,8 @@ BAD_NPZ = {
     "no archive": (X, "cannot be read as a .npz archive (BadZipFile"),
     "cut": (npz_bytes(X=BLOCK)[:-30], "cannot be read as a .npz archive (BadZipFile"),
     "flipped": (npz_bytes(X=BLOCK).replace(struct.pack("<d", 9.0), struct.pack("<d", 8.0)), "Bad CRC-32"),
-    "no arrays": (zip_bytes({}), "holds no sequences"),
-    "only labels": (npz_bytes(y=[1]), "holds no sequences"),
+    "no arrays": (zip_bytes({}), "contains no sequences"),
+    "only labels": (npz_bytes(y=[1]), "contains no sequences"),
     "parent path": (zip_bytes({"../X.npy": X}), "member '../X.npy' is not a file of numpy.savez"),
     "absolute path": (zip_bytes({"/etc/X.npy": X}), "member '/etc/X.npy' is not a file of numpy.savez"),
     "other member": (zip_bytes({"X.npy": X, "run.py": b"1"}), "member 'run.py' is not a file of numpy.savez"),

@@ -94,7 +94,7 @@ def test_formats_that_are_no_rows_raise_an_error(tmp_path):
 
 def test_rows_are_no_time_steps(tmp_path):
     save_npz(tmp_path / "docs.npz", csr_array(block_diag([np.ones((3, 2))] * 2)))
-    with pytest.raises(ReadError, match=r"docs\.npz: data are sparse rows, no steps of time"):
+    with pytest.raises(ReadError, match=r"docs\.npz: data are sparse rows and not time steps"):
         ms.storage.read(tmp_path / "docs.npz", missing="linear")
     data = ms.storage.read(tmp_path / "docs.npz")
     for use in (data.plot, lambda: ms.storage.windows(data, 3), lambda: ms.storage.scale(data)):

@@ -18,8 +18,8 @@ _PLAIN = frozenset("0123456789+-.eE \t")
 def decimal(text: str) -> float:
     """Return the number that a text writes in ASCII digits, with blanks around it or not.
 
-    ``1_000``, full-width digits, ``0x10`` and ``iNF`` are none, most of which `float` takes; ``nan`` and ``inf`` are as
-    C, R, MATLAB, Java and NumPy write them.
+    ``1_000``, full-width digits, ``0x10`` and ``iNF`` are not numbers, although `float` accepts most of them. ``nan``
+    and ``inf`` must be written as in C, R, MATLAB, Java and NumPy.
 
     Raises
     ------
@@ -58,8 +58,8 @@ def written_otherwise(text: str) -> bool:
 def decimals(texts: Sequence[str]) -> NDArray[np.float64]:
     """Return numbers that are written in ASCII decimal digits, with blanks around them or not; for readers of text.
 
-    ``nan`` and ``inf`` are as C, R, MATLAB, Java and NumPy write them. ``1_000`` and full-width digits, which `float`
-    takes, are none.
+    ``nan`` and ``inf`` must be written as in C, R, MATLAB, Java and NumPy. ``1_000`` and full-width digits, which
+    `float` accepts, are not numbers.
 
     Parameters
     ----------

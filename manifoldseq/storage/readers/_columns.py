@@ -19,8 +19,8 @@ PLACES = re.compile(r"([0-9]+)(?:-([0-9]+))?")
 class Asked:
     """The requested columns of a table, as in `read_csv`.
 
-    `each` table may be one sequence, as in `read_directory`: then the columns of id and label may be `elsewhere`. The
-    channels are called by the name of their `option`.
+    With `each`, every table is one sequence as in `read_directory`, and the columns of id and label may be `elsewhere`.
+    Messages refer to the channels by the name of their `option`.
     """
 
     id: str | None
@@ -98,7 +98,7 @@ class Index:
 def matching(header: Sequence[str], patterns: Iterable[str], *, places: bool = False) -> list[int]:
     """Return the columns that match names or patterns with ``*`` and ``?``, without duplicates, in this order.
 
-    ``-x`` takes columns away, and `places` may be numbers, ``2`` or ``0-5``, where no column has such a name.
+    ``-x`` removes columns, and `places` may be numbers, ``2`` or ``0-5``, if no column has such a name.
 
     Raises
     ------

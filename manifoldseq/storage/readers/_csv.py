@@ -120,7 +120,7 @@ def read_csv(
         data = of_series(found.table, found.named, label, said)
     else:
         if not found.named:
-            said.insert(0, FIRST_LINE + ": columns are called by numbers from 0")
+            said.insert(0, FIRST_LINE + ": columns are named by numbers from 0")
         data = of_table(found.table, replace(asked, label=found.label), named=found.named)
     for message in said:  # not while the file is open: what decoders warn of is silenced
         warnings.warn(f"{path} {message}", stacklevel=2)
@@ -148,7 +148,7 @@ def read_table(path: FilePath, text: Text, asked: Asked, said: list[str], *, ser
         frame = file.parse(skip, len(first), _texts(numbers, asked) | {len(first) - 1})
         if first[-1] in frame[len(first) - 1].iloc[1:_FEW].str.strip().tolist():
             label = numbers[-1] if label == "label" else label
-            said.append(f"has texts such as {first[-1][:40]!r} in column {numbers[-1]}, which are taken as labels")
+            said.append(f"has texts such as {first[-1][:40]!r} in column {numbers[-1]}, which are used as labels")
         else:
             frame = None
     named = frame is None and not _is_data(first, second, file, asked, series=series)
@@ -209,7 +209,7 @@ def _header(file: TextTable, names: Sequence[str], asked: Asked, said: list[str]
             )
     if renamed:
         shown = ", ".join(repr(new) for _, new in renamed)[:200]
-        said.append(f"names columns twice: the later ones are called {shown}")
+        said.append(f"has duplicate column names: the later columns are named {shown}")
     return header
 
 

@@ -107,7 +107,7 @@ def read_directory(
     kind = files[0][0].suffix.lower()
     text = Text(delimiter, decimal, thousands, encoding, comment, date_format)
     if text != Text() and _KINDS[kind] is not _read_tables:
-        raise ReadError(f"{path} has {kind} files, which have no delimiter: leave it out")
+        raise ReadError(f"{path} has {kind} files, which have no delimiter: leave the option out")
     mark = {None: ",", "tab": "\t", "\\t": "\t", "blank": " "}.get(delimiter, str(delimiter))
     titles = () if listed is None else tuple(_rows_of(listed, mark)[0][1])
     asked = Asked(id, time, channels, label, each=True, elsewhere=("id", "label", *titles))
@@ -166,7 +166,7 @@ def sequence_files(path: FilePath) -> tuple[list[tuple[Path, str | None]], Path 
             (file, folder.name) for folder in entries for file in (_entries(folder) if folder.is_dir() else [folder])
         ]
         if wrong := [file for file, folder in files if file.is_dir() or file.name == folder]:
-            raise ReadError(f"{wrong[0]} is {_what(wrong[0])}: keep one subfolder per label and only files in them")
+            raise ReadError(f"{wrong[0]} is {_what(wrong[0])}: keep one subfolder per label with files only")
     kinds = sorted({file.suffix.lower() for file, _ in files})
     if len(kinds) != 1 or kinds[0] not in _KINDS:
         found = f"files of the kinds {', '.join(kinds)[:80]}" if kinds else "no files"
@@ -318,12 +318,12 @@ def _checked(files: list[Path], tables: Tables) -> list[tuple[Columns, Rows]]:
         if len(rows.values) == 0:
             raise ReadError(f"{file} has a header but no rows: add one row per time step")
         if (columns.time, columns.seconds) != (first.time, first.seconds):
-            raise ReadError(f"{file} does not hold its dates as {files[0].name} does: write them alike in all files")
+            raise ReadError(f"{file} writes its dates in another form than {files[0].name}: use one form in all files")
         if len(columns.channels) != len(first.channels):
             wanted = f"(T, {len(first.channels)}), as in {files[0].name}"
             raise ReadError(f"{file} has an array of shape {rows.values.shape}: save one sequence per file, {wanted}")
         if (columns.names, columns.texts) != (first.names, first.texts):
-            raise ReadError(f"{file} names its channels otherwise than {files[0].name}: use the same names")
+            raise ReadError(f"{file} has other channel names than {files[0].name}: use the same names")
         found.append((columns, rows))
     return found
 
@@ -353,7 +353,7 @@ def _read_tables(path: FilePath, files: list[Path], asked: Asked, text: Text) ->
         rows = table.rows(columns)
         top = rows.values[:1].ravel()
         if not columns.named and (top == np.round(top)).all() and len(set(top.tolist())) == len(top):  # years, say
-            said.append(f"{FIRST_LINE}: if it names the columns, write names that are no numbers")
+            said.append(f"{FIRST_LINE}: if it names the columns, write names that are not numbers")
         for message in said if i == 0 else ():  # the others have the same names
             warnings.warn(f"{file} {message}", stacklevel=5)
         require(path, total := total + rows.values.size, len(files))

@@ -58,7 +58,7 @@ def assemble(path: FilePath, columns: Columns, rows: Rows, place: Callable[[int]
         for i in np.flatnonzero(codes != np.repeat(firsts, np.diff(starts, append=len(ids))))[:1].tolist():
             found = f"{columns.label} is {str(rows.label_names[int(codes[i])])[:40]!r}, unlike in an earlier row"
             where = f"{path}, {place(i if order is None else int(order[i]))}"
-            raise ReadError(f"{where}: {found}: give all rows of a sequence one label")
+            raise ReadError(f"{where}: {found}: use one label for all rows of a sequence")
         labels = np.array(rows.label_names)[firsts]
     names = None if rows.ids is None else [str(rows.id_names[i]) for i in ids[starts].tolist()]
     known: dict[str, Any] = {"clocks": (str(columns.time),)} if unsorted else {}

@@ -85,7 +85,7 @@ def opened_variables(path: FilePath) -> Iterator[dict[str, Variable]]:
             yield variables(path, file.read())
             return
         if head[124:128] != b"\x00\x02IM" and not head.startswith(b"\x89HDF"):
-            raise ReadError(f"{path} is no MATLAB file of version 5 to 7.3: save it with save('-v7', …)")
+            raise ReadError(f"{path} is not a MATLAB file of version 5 to 7.3: save it with save('-v7', …)")
     with variables_of_hdf5(path) as found:
         yield found
 
@@ -102,9 +102,11 @@ def _choose(
         names = sorted(name for name in found if found[name].holds_sequences and name != labels)
         if len(names) != 1:
             what = (
-                f"several ({', '.join(names[:10])}): choose one with variable=…" if names else "none: save a cell array"
+                f"several variables that could be the sequences ({', '.join(names[:10])}): choose one with variable=…"
+                if names
+                else "no variable that could be the sequences: save a cell array"
             )
-            raise ReadError(f"{path}: of the variables that could be the sequences there are {what}")
+            raise ReadError(f"{path} has {what}")
         variable = names[0]
     sequences = _sequences(path, variable, found[variable], orientation)
     data = record(path, sequences, None if labels is None else _labels(path, labels, found[labels]))
@@ -135,5 +137,5 @@ def _labels(path: FilePath, name: str, variable: Variable) -> NDArray[Any]:
         return as_labels(loaded, where)
     parts = [as_labels(item, where) for item in loaded]
     if not parts or any(len(part) != 1 or part.dtype.kind != parts[0].dtype.kind for part in parts):
-        raise ReadError(f"{where} has a cell that is not one label: save one string or number in each cell")
+        raise ReadError(f"{where} has a cell that is not a single label: save one string or number in each cell")
     return np.concatenate(parts)

@@ -31,7 +31,7 @@ def variables(path: FilePath, data: bytes) -> dict[str, Variable]:
     for kind, payload in _elements(path, memoryview(data)[128:], order):
         matrix = _inflate(path, payload, order, 1024) if kind == COMPRESSED else payload
         if kind not in (MATRIX, COMPRESSED):
-            raise _damaged(path, f"an element of type {kind} where a variable is due")
+            raise _damaged(path, f"an element of type {kind} where a variable is expected")
         variable_kind, shape, name, _ = _describe(path, matrix, order)
         if name:  # those without a name are MATLAB's own
             count = math.prod(shape) if variable_kind in NUMERIC else 0
@@ -126,7 +126,7 @@ def _check(path: FilePath, name: str, matrix: memoryview, order: str, *, in_cell
         return values, arrays
     if is_complex or (kind not in NUMERIC and kind != "char"):
         what = "complex numbers" if is_complex else f"class {kind}"
-        raise ReadError(f"{path}, variable {quoted(name)} holds {what}: save real numbers, in cells or a full array")
+        raise ReadError(f"{path}, variable {quoted(name)} contains {what}: save real numbers, in cells or a full array")
     data_kind, data = next(contents, (1, memoryview(b"")))
     held = len(data) // SIZES.get(data_kind, len(data) + 1)
     if held < count or (kind != "char" and held != count):

@@ -91,4 +91,6 @@ def _values(path: FilePath, name: str, item: Any) -> NDArray[Any]:
 
 
 def _error(path: FilePath, name: str, what: str) -> ReadError:
-    return ReadError(f"{path}, variable {name!r} holds {what}: save a cell array of matrices, or a full numeric array")
+    return ReadError(
+        f"{path}, variable {name!r} contains {what}: save a cell array of matrices, or a full numeric array"
+    )

@@ -122,7 +122,7 @@ def _check_size(path: FilePath, file: Any, columns: Columns, index: Index) -> li
     for name in dict.fromkeys([*columns.texts, *([columns.time] if columns.time else [])]):
         kind = schema.field(_INDEX if name in index.levels else name).type
         if pa.types.is_nested(kind):
-            raise ReadError(f"{path}, column {quoted(name)} holds {kind}, not one value per row: convert it")
+            raise ReadError(f"{path}, column {quoted(name)} contains {kind}, not one value per row: convert it")
         if pa.types.is_dictionary(kind):
             width += 16
         elif pa.types.is_primitive(kind) or pa.types.is_fixed_size_binary(kind) or pa.types.is_decimal(kind):
@@ -155,7 +155,8 @@ def _require_numbers(path: FilePath, name: str, kind: Any) -> None:
     pa = extra("pyarrow", path, "a .parquet file")
     if not (pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_boolean(kind)):
         raise ReadError(
-            f"{path}, column {quoted(name)} holds {kind}, no numbers: convert it, or choose others with channels=…"
+            f"{path}, column {quoted(name)} contains {kind} and no numbers: convert it, or choose other columns with "
+            "channels=…"
         )
 
 

@@ -49,7 +49,7 @@ def sparse_rows(path: FilePath, load: Loader) -> csr_array:
         found = csr_array(made((values, indices, ends), shape=(n, d)))
     found.sum_duplicates()
     if not found.nnz:
-        raise ReadError(f"{path} holds a sparse matrix without entries: every row is zero")
+        raise ReadError(f"{path} contains a sparse matrix without entries: save a matrix with nonzero entries")
     if max(n, d, found.nnz) < 2**31:  # what scikit-learn takes
         found = csr_array((found.data, found.indices.astype(np.int32), found.indptr.astype(np.int32)), found.shape)
     return found
@@ -61,7 +61,7 @@ def _format(path: FilePath, array: NDArray[Any]) -> str:
     name = name.decode("ascii", "replace") if isinstance(name, bytes) else str(name)
     if name not in _FORMATS:
         raise ReadError(
-            f"{path} holds a sparse matrix in the format {quoted(name)}: save it as rows, with "
+            f"{path} contains a sparse matrix in the format {quoted(name)}: save it as rows, with "
             "scipy.sparse.save_npz(path, X.tocsr())"
         )
     return name
@@ -70,7 +70,7 @@ def _format(path: FilePath, array: NDArray[Any]) -> str:
 def _whole(path: FilePath, load: Loader, name: str, length: int) -> NDArray[np.int64]:
     if name not in load.members:
         raise ReadError(
-            f"{path} holds a sparse matrix without the array {quoted(name)}: save it with scipy.sparse.save_npz"
+            f"{path} contains a sparse matrix without the array {quoted(name)}: save it with scipy.sparse.save_npz"
         )
     array = load(name)
     if array.dtype.kind not in "iu" or array.shape != (length,):

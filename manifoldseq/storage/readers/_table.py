@@ -27,8 +27,8 @@ _MANY = 100
 class Table:
     """A frame of pandas with strings as column names, and its description for messages.
 
-    `place` says where a row is in the file. The `levels` of an index are columns where they are asked for. What stands
-    in a `text` may be numbers in a form that pandas does not know.
+    `place` describes the position of a row in the file. The `levels` of an index are columns if they are requested. In
+    a table of `text`, numbers may have forms that pandas does not know.
     """
 
     where: str
@@ -46,7 +46,7 @@ class Table:
         if name in self.levels:
             return self.levels[name]
         raise ReadError(
-            f"{self.where} has no column {quoted(name)}, unlike the first: give all frames the same columns"
+            f"{self.where} has no column {quoted(name)}, unlike the first frame: use the same columns in all frames"
         )
 
     @property
@@ -100,7 +100,7 @@ class Table:
             return array
         remedy = f"choose the channels with {self.option}=[…], or convert it"
         if array is not None:
-            found = f"{self.where}, column {name!r} holds dates or times, no numbers"
+            found = f"{self.where}, column {name!r} contains dates or times and no numbers"
             raise ReadError(f"{found}: name it with time={quoted(name)} if it is the time, or {remedy}")
         if self.text is not None:
             remedy = "write a number, or nothing where it is missing, or leave the column out with channels=…"
@@ -118,7 +118,9 @@ class Table:
                 row = int(error.args[0])
                 where = f"{self.where}, {self.place(row)}, column {name!r}"
                 hint = "write all of them as 2024-05-01T12:00:00, with an offset such as +02:00 or Z, or without"
-                raise ReadError(f"{where} is {quoted(str(column[row]))}, no date as the others: {hint}") from None
+                raise ReadError(
+                    f"{where} is {quoted(str(column[row]))}, which is not a date in the form of the others: {hint}"
+                ) from None
         array = self._array(column)
         if array is None:
             remedy = "convert the time to numbers or dates, or name another column with time=…"
@@ -139,11 +141,11 @@ class Table:
         cells = zip(column.tolist(), column.isna().tolist(), strict=True)
         wrong = next(((i, v) for i, (v, missing) in enumerate(cells) if not missing and not self._is_number(v)), None)
         if wrong is None:
-            return ReadError(f"{self.where}, column {name!r} holds {column.dtype}, no numbers: {remedy}")
+            return ReadError(f"{self.where}, column {name!r} contains {column.dtype} and no numbers: {remedy}")
         row, value = wrong
         hint = "" if self.text is None else f" in decimal digits{self.text.otherwise(str(value))}"
         where = f"{self.where}, {self.place(row)}, column {name!r}"
-        return ReadError(f"{where} is {str(value)[:40]!r}, no number{hint}: {remedy}")
+        return ReadError(f"{where} is {str(value)[:40]!r}, which is not a number{hint}: {remedy}")
 
     def _is_number(self, value: Any) -> bool:
         if self.text is None or not isinstance(value, str):

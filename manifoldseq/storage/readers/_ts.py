@@ -167,7 +167,9 @@ class _Reader:
         pairs = _PAIR.findall(text)
         if _PAIR.sub("", text).strip(", ") or not pairs:
             _fail(
-                self.path, number, f"channel {channel} is no list of pairs: write (time stamp,value),… as @timeStamps"
+                self.path,
+                number,
+                f"channel {channel} is not a list of pairs: write (time stamp,value),… as @timeStamps requires",
             )
         stamps = [stamp.strip() for stamp, _ in pairs]
         if channel == 0:
@@ -192,7 +194,11 @@ class _Reader:
             return decimals(["nan" if value == "?" else value for value in texts])
         except ValueError:
             t = next(t for t, value in enumerate(texts) if value != "?" and not _is_number(value))
-            _fail(self.path, number, f"channel {channel}, t={t} is {quoted(texts[t])}, no number: write a number or ?")
+            _fail(
+                self.path,
+                number,
+                f"channel {channel}, t={t} is {quoted(texts[t])}, which is not a number: write a number or ?",
+            )
 
     def result(self) -> SequenceData:
         if not self.sequences:
@@ -202,7 +208,8 @@ class _Reader:
         if self.target:
             if bad := [text for text in self.labels if not _is_number(text)]:
                 raise ReadError(
-                    f"{self.path} has the target {quoted(bad[0])}, no number: write numbers, or use @classLabel"
+                    f"{self.path} has the target {quoted(bad[0])}, which is not a number: write numbers, or use "
+                    "@classLabel"
                 )
             labels = np.array(self.labels, dtype=np.float64)
         elif self.classes is not None:

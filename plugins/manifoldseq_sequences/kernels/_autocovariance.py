@@ -1,4 +1,4 @@
-"""Autocovariances: how each channel, and pairs of them, go on from step to step."""
+"""Autocovariances: autocorrelations of each channel, and correlations of pairs of channels."""
 
 from __future__ import annotations
 
@@ -9,17 +9,18 @@ import numpy as np
 from ._description import Array, DescriptionKernel
 
 N_LAGS = 16
-"""Lags from one on at which each channel is compared with itself."""
+"""Number of lags, from 1 on, of the autocorrelations of each channel."""
 LEAST_SPREAD = 0.05
-"""Within a sequence, a channel is divided by its standard deviation, but at most by 20 times less than the standard
-deviation of this channel in all sequences: what hardly moves is not blown up to noise of full size."""
+"""Within a sequence, a channel is divided by its standard deviation, but at least by this share of the standard
+deviation of the channel in all sequences. A nearly constant channel is therefore not amplified to noise of full
+size."""
 PAIRS = 64
-"""With at most so many channels, pairs of them are compared at lag 0."""
+"""Maximum number of channels for which correlations of pairs of channels are computed."""
 
 
 @dataclass(frozen=True, eq=False)
 class AutocovarianceKernel(DescriptionKernel):
-    """The Gaussian of the distance of autocorrelations, and of correlations of the channels.
+    """Gaussian kernel of the distance of autocorrelations and of correlations of the channels.
 
     Parameters
     ----------
@@ -51,7 +52,7 @@ class AutocovarianceKernel(DescriptionKernel):
                 own = (z[:, : max(steps - lag, 0)] * z[:, lag:]).sum(axis=1) / steps  # zeros from the last lag on
                 rows[some, (lag - 1) * d : lag * d] = own / np.sqrt(self.n_lags)
             if pairs is not None:
-                # one correlation of each pair weighs as much as all lags of one channel do for one channel
+                # the correlations of one channel with the others have the same weight as all its lags
                 correlations = (z.swapaxes(1, 2) @ z)[:, pairs[0], pairs[1]] / steps
                 rows[some, self.n_lags * d :] = correlations * np.sqrt(2 / (d - 1))
         return rows

@@ -13,7 +13,7 @@ from ._description import Array, DescriptionKernel, learned_by, learned_from, st
 
 @dataclass(frozen=True, eq=False)
 class ConvolutionsKernel(DescriptionKernel):
-    """The Gaussian of the distance of responses to random convolutions, in the manner of MiniRocket.
+    """Gaussian kernel of the distance of responses to random convolutions, as in MiniRocket.
 
     A response is the share of time steps at which the convolution of a sequence, whose channels are standardized over
     all sequences, is above a threshold: the features `manifoldseq.evaluation.RandomConvolutions`. Dempster, Schmidt and
@@ -22,9 +22,9 @@ class ConvolutionsKernel(DescriptionKernel):
     Parameters
     ----------
     seed : int
-        Of the random sums of channels and of the thresholds.
+        Seed of the random sums of channels and of the thresholds.
     learned : dict of str to ndarray, optional
-        Spacings, sums of channels and thresholds; `fitted` learns them, by default they are those of white noise.
+        Spacings, sums of channels and thresholds. `fitted` learns them; by default, they are learned from white noise.
 
     Examples
     --------

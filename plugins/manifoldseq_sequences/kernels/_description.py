@@ -20,9 +20,9 @@ WIDTH_ROWS = 60
 
 @dataclass(frozen=True, eq=False)
 class SequenceKernel(ABC):
-    """What all kernels on sequences have in common: claims, and the scale of the channels that `fitted` learns.
+    """Base class of all kernels on sequences: their declared properties, and the channel scales that `fitted` learns.
 
-    A kernel without learned settings compares sequences as they are, in units of 1.
+    A kernel without learned settings compares sequences without scaling.
 
     Parameters
     ----------
@@ -59,7 +59,7 @@ class SequenceKernel(ABC):
         return replace(made, width=float(np.median(above)) if len(above) else 1.0)
 
     def _learned(self, sequences: list[Array]) -> Self:
-        """Return the kernel with what this kind learns besides channels and width."""
+        """Return the kernel with learned settings other than channels and width."""
         return self
 
     @abstractmethod
@@ -79,14 +79,14 @@ class SequenceKernel(ABC):
         return np.ones(len(P))
 
     def units(self, sequences: list[Array]) -> Array:
-        """Return the standard deviation of each channel that was learned, 1 for a constant channel and before, (d,)."""
+        """Return the learned standard deviations of the channels, (d,); 1 for constant channels and before `fitted`."""
         whole = np.ones(sequences[0].shape[1]) if self.channels is None else np.asarray(self.channels)
         return np.where(whole > 0, whole, 1.0)
 
 
 @dataclass(frozen=True, eq=False)
 class DescriptionKernel(SequenceKernel):
-    """The Gaussian of the squared distance of two descriptions."""
+    """Gaussian kernel of the squared distance of two descriptions."""
 
     @abstractmethod
     def describe(self, sequences: list[Array]) -> Array:
@@ -124,7 +124,7 @@ def learned_from(features: SequenceFeatures, sequences: list[Array]) -> dict[str
 
 
 def learned_by(features: SequenceFeatures, learned: Mapping[str, Any]) -> SequenceFeatures:
-    """Return features with attributes that others have learned."""
+    """Set the learned attributes of features, and return the features."""
     for name, value in learned.items():
         setattr(features, name, value)
     return features

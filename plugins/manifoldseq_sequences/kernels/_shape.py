@@ -1,4 +1,4 @@
-"""Curves, resampled to one length and standardized: where in a sequence what happens."""
+"""Curves, resampled to one length and standardized."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ N_POINTS = ResampledCurves().n_points
 
 @dataclass(frozen=True, eq=False)
 class ShapeKernel(DescriptionKernel):
-    """The Gaussian of the distance of curves, resampled to `n_points` and standardized.
+    """Gaussian kernel of the distance of curves, resampled to `n_points` and standardized.
 
     Curves are the features `manifoldseq.evaluation.ResampledCurves`; their squared distance is a mean over points, and
     a sum over channels.

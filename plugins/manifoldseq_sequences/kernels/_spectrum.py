@@ -1,4 +1,4 @@
-"""Logarithms of Welch spectra: which frequencies a sequence has, whatever their phases."""
+"""Logarithms of Welch spectra: the frequencies of a sequence, independent of their phases."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ N_BINS = LogSpectrum().n_bins
 
 @dataclass(frozen=True, eq=False)
 class SpectrumKernel(DescriptionKernel):
-    """The Gaussian of the distance of logarithms of the power spectra of the channels.
+    """Gaussian kernel of the distance of logarithms of the power spectra of the channels.
 
     Spectra are the features `manifoldseq.evaluation.LogSpectrum`: the power of each channel, divided by its variance,
     at `n_bins` frequencies by Welch's method (1967), and the logarithm of its standard deviation.

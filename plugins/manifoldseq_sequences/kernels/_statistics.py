@@ -1,4 +1,4 @@
-"""Means and standard deviations of the channels: what no order in time is needed for."""
+"""Means and standard deviations of the channels, which do not depend on the order of the time steps."""
 
 from __future__ import annotations
 
@@ -13,19 +13,19 @@ from manifoldseq.estimators import channel_statistics
 from ._description import Array, DescriptionKernel
 
 LEAST_DEVIATION = 1e-3
-"""The least standard deviation that is told apart from none, in units of that of the channel in all sequences."""
+"""The smallest standard deviation that differs from zero, relative to that of the channel in all sequences."""
 
 
 @dataclass(frozen=True, eq=False)
 class StatisticsKernel(DescriptionKernel):
-    """The Gaussian of the distance of channel means and logarithms of channel standard deviations.
+    """Gaussian kernel of the distance of channel means and logarithms of channel standard deviations.
 
     After `fitted`, each of these 2 d numbers is divided by its standard deviation over the sequences.
 
     Parameters
     ----------
     scale : ndarray of shape (2 d,), optional
-        What the numbers are divided by; `fitted` learns it.
+        Divisors of these numbers, which `fitted` learns.
 
     Examples
     --------

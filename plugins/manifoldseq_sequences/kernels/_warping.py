@@ -1,4 +1,4 @@
-"""Dynamic time warping: curves are compared along the alignment of their time axes that brings them nearest."""
+"""Dynamic time warping: curves are compared along the alignment of their time axes with the smallest distance."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from ._description import Array, SequenceKernel, as_arrays, learned_by, learned_
 
 BAND: float = signature(warping_distances).parameters["window"].default
 ROWS = 32
-"""Curves that are compared together with all later ones."""
+"""Number of curves that are compared together with all later curves."""
 
 
 @dataclass(frozen=True, eq=False)
 class WarpingKernel(SequenceKernel):
-    """The Gaussian of the dynamic-time-warping distance, within a band (Sakoe and Chiba 1978).
+    """Gaussian kernel of the dynamic-time-warping distance within a band (Sakoe and Chiba 1978).
 
     It is not positive definite. Channels are standardized over all sequences, which are resampled to the length of the
     longest one, at most 100 steps (`manifoldseq.evaluation.AlignedCurves`). The squared distance is the least sum of
@@ -65,7 +65,7 @@ class WarpingKernel(SequenceKernel):
         if P is not Q:
             return np.square(warping_distances(P, Q, self.band))
         squared = np.zeros((len(P), len(P)))
-        for start in range(0, len(P), ROWS):  # distances are symmetric: those below the diagonal are taken from above
+        for start in range(0, len(P), ROWS):  # distances are symmetric: those below the diagonal are copied
             rows = P[start : start + ROWS]
             squared[start : start + ROWS, start:] = np.square(warping_distances(rows, P[start:], self.band))
         squared = np.triu(squared, 1)
