@@ -134,7 +134,8 @@ class LM(Solver):
             return now
         now = at.at_boundary(problem.manifold, now)
         still = stationary(at)
-        lowest, _, negative = lowest_curvature(problem, at, None, PRODUCTS if still else PROBES)
+        steps = PRODUCTS if still else PROBES
+        lowest, _, negative = lowest_curvature(problem, at, None, steps, decrease=look.decrease)
         if negative or still:
             return dataclasses.replace(now, curvature_ahead=lowest)
         return dataclasses.replace(now, curvature_ahead=now.curvature)
