@@ -122,7 +122,9 @@ def lowest_curvature(
     differences of gradients are finite. `clear` as in :func:`krylov`.
     """
     manifold, axis = problem.manifold, problem.axis
-    v = random_direction(problem, at, np.random.default_rng(0)) if manifold.dim else np.zeros_like(at.grad)
+    if not manifold.dim:
+        return axis.filled(at.x, 0.0), np.zeros_like(at.grad), axis.filled(at.x, False)
+    v = random_direction(problem, at, np.random.default_rng(0))
     basis, H, error, _ = krylov(problem, at, v, steps, retraction, clear)
     if not basis:
         unknown = axis.any(inner_product(problem, at.x)(v, v) > 0)

@@ -569,6 +569,34 @@ def test_a_hessian_that_is_not_finite_does_not_hide_a_maximum(solver: str, failu
         assert result.success
 
 
+@pytest.mark.parametrize("solver", [*SOLVERS, "gd"])
+@pytest.mark.parametrize("place", [0, 1, 2])
+def test_an_empty_factor_changes_nothing(solver: str, place: int) -> None:
+    A, rest = np.diag([1.0, 2.0, 3.0]), [Sphere(3), Euclidean(2)]
+    starts = [np.full(3, 3**-0.5), np.ones(2)]
+    factors, start = [*rest[:place], Euclidean(0), *rest[place:]], [*starts[:place], np.zeros(0), *starts[place:]]
+
+    def fused(x: tuple[np.ndarray, ...]) -> tuple[float, tuple[np.ndarray, ...]]:
+        u, y = x[:place] + x[place + 1 :]
+        gradients = [2 * A @ u, 2 * y]
+        return float(u @ A @ u + y @ y), (*gradients[:place], np.zeros(0), *gradients[place:])
+
+    problem = ms.Problem(Product(*factors), ms.objective(value_and_gradient=fused))
+    result = ms.minimize(problem, tuple(start), solver=solver)
+    assert result.success and result.fun == pytest.approx(1.0)
+    assert ms.minimize(problem, result, solver=solver).success
+    batch = ms.minimize_batch([problem] * 2, tuple([np.stack([part] * 2) for part in start]))
+    np.testing.assert_allclose(batch.fun, 1.0)
+
+
+@pytest.mark.parametrize("solver", [*SOLVERS, "gd", "sqp", "augmented-lagrangian"])
+@pytest.mark.parametrize("shape", [(0,), (3, 0)])
+def test_a_manifold_without_entries_has_one_point(solver: str, shape: tuple[int, ...]) -> None:
+    f = ms.objective(lambda x: 1.0, lambda x: x)
+    result = ms.minimize(ms.Problem(Euclidean(*shape), f), solver=solver)
+    assert result.success and result.fun == 1.0 and result.x.shape == shape
+
+
 def test_central_differences_have_a_smaller_error() -> None:
     problem, _ = low_rank(6, 2, 1e-3, 0)
     rng = np.random.default_rng(1)
