@@ -271,8 +271,8 @@ def curvature_ahead(
     whole = (dim <= MOST_PRODUCTS) & (dim <= look.products * (1 + 1 / SHARE))
     for some, steps in ((whole, dim), (axis.no(whole), PROBES)):
         if axis.any(some):
-            *taken, decrease = axis.take(some, problem, at, axis.where(some, look.decrease, 0.0))
-            lowest, _, below = lowest_curvature(*taken, None, steps, CLEAR, decrease)
+            taken, decrease = axis.take(some, problem, at), axis.take(some, axis.where(some, look.decrease, 0.0))
+            lowest, _, below = lowest_curvature(*taken, retraction=None, steps=steps, clear=CLEAR, decrease=decrease)
             ahead, negative = axis.put((ahead, negative), some, (lowest, below))
     told = axis.no(negative)  # elsewhere a path of special symmetry may lead into a saddle
     if axis.any(told):
