@@ -11,10 +11,14 @@ import numpy as np
 
 from ._problem import Problem
 from ._result import Result
-from .linalg import EPS, Vector, axis_of, flatten, freeze, leaves, tree_map, unflattener
+from .linalg import EPS, Vector, axis_of, flatten, freeze, leaves, shapes, tree_map, unflattener
 from .solvers import Iterate, evaluate, hessian_product, inner_product
 from .solvers._hessian import gradient_across
 from .solvers._iterates import retracted
+
+CHANGED, AGREE, ROUNDING = 1e-6, 1e-7, 1e4
+"""The relative difference of values of the objective that tells other parameters, that of equal derivatives, and the
+difference of two numbers, in units of their rounding, that is too small for a derivative."""
 
 
 def implicit_gradient(result: Result[Any], params: Any, *, problem: Callable[[Any], Problem], cotangent: Any) -> Any:
@@ -22,8 +26,9 @@ def implicit_gradient(result: Result[Any], params: Any, *, problem: Callable[[An
 
     With the solution x(θ) of ``problem(θ)`` and a function L of it, this is the gradient of ``L(x(θ))``. It follows
     from the optimality condition on the manifold (the implicit function theorem): one linear system with the Riemannian
-    Hessian, which conjugate gradients solve in the tangent space, and two Euclidean gradients per parameter, for
-    central differences with respect to the parameters. The problem is not minimized again.
+    Hessian, which conjugate gradients solve in the tangent space, and central differences of Euclidean gradients with
+    respect to the parameters: two per parameter, and more for parameters between −1 and 1, of which the step is reduced
+    until the derivative does not depend on it. The problem is not minimized again.
 
     Parameters
     ----------
@@ -45,7 +50,9 @@ def implicit_gradient(result: Result[Any], params: Any, *, problem: Callable[[An
     Raises
     ------
     ValueError
-        If the run was not successful, or if the Hessian is singular in a direction that the gradient depends on.
+        If the run was not successful, if the problem has equalities or inequalities, if `params` are not those of the
+        run (the objective has another value), if `cotangent` is not finite or has another structure than the point, or
+        if the Hessian is singular in a direction that the gradient depends on.
 
     See Also
     --------
@@ -68,9 +75,25 @@ def implicit_gradient(result: Result[Any], params: Any, *, problem: Callable[[An
     if not isinstance(result, Result) or not result.success:
         raise ValueError(f"implicit_gradient needs the Result of a run that has converged, got {result!r}")
     given = problem(params)
+    if given.equalities or given.inequalities:
+        raise ValueError(
+            "implicit_gradient does not support equalities and inequalities, along which the solution moves: use a "
+            "manifold for them, or bounds (ms.manifolds.Box)"
+        )
+    if shapes(cotangent) != shapes(result.x) or not all(np.isfinite(leaf).all() for leaf in leaves(cotangent)):
+        raise ValueError(
+            f"cotangent has the shape {shapes(cotangent)}: pass finite numbers in the structure of the point, which "
+            f"has the shape {shapes(result.x)}"
+        )
     inside = dataclasses.replace(given, manifold=given.manifold.frame or given.manifold)
     manifold, tree = inside.manifold, unflattener(result.x)
     at = evaluate(inside, freeze(result.x))
+    other = not abs(at.fun - result.fun) <= CHANGED * max(abs(at.fun), abs(result.fun))
+    if other and not at.grad_norm <= 10 * (result.grad_norm or 0.0) + CHANGED * at.egrad_norm:
+        raise ValueError(
+            f"the objective of problem(params) is {at.fun:.6g} at the solution, but {result.fun:.6g} in the result: "
+            "pass the parameters of the run"
+        )
     # one Newton step: the error of the derivative is then of the order of the square of the error of the solution
     new = evaluate(inside, freeze(retracted(inside, at.x, tree(-_solved(inside, at, at.grad)), None)))
     at = new if new.grad_norm <= at.grad_norm else at
@@ -90,12 +113,35 @@ def implicit_gradient(result: Result[Any], params: Any, *, problem: Callable[[An
     for k, leaf in enumerate(parts):
         gradient = np.zeros_like(leaf)
         for i in np.ndindex(leaf.shape):
-            h = EPS[np.dtype(np.float64)] ** (1 / 3) * max(1.0, abs(leaf[i]))
-            up, down = (slope(_with(thetas, k, i, leaf[i] + step)) for step in (h, -h))
-            gradient[i] = -(up - down) / (2 * h)
+            gradient[i] = -_derivative(lambda value, k=k, i=i: slope(_with(thetas, k, i, value)), float(leaf[i]))
         gradients.append(gradient)
     rest = iter(gradients)
     return tree_map(lambda leaf: next(rest), thetas)
+
+
+def _derivative(function: Callable[[float], float], x: float) -> float:
+    """Return the derivative by central differences, with the step around which the result changes least.
+
+    The first step suits functions that vary over lengths of 1. It shrinks to the size of the argument while the result
+    depends on it and the difference is more than rounding.
+    """
+    eps = EPS[np.dtype(np.float64)]
+    h, last = eps ** (1 / 3) * max(1.0, abs(x)), eps ** (1 / 3) * abs(x)
+    best = before = (function(x + h) - function(x - h)) / (2 * h)
+    least = math.inf
+    while 0 < last < h:
+        h = max(h / 10, last)
+        up, down = function(x + h), function(x - h)
+        now = (up - down) / (2 * h)
+        change = abs(now - before)
+        if abs(up - down) <= ROUNDING * eps * (abs(up) + abs(down)):
+            break
+        if change <= AGREE * abs(now):
+            return before
+        if change < least or not math.isfinite(best):
+            best, least = now, change if math.isfinite(change) else math.inf
+        before = now
+    return best
 
 
 def _with(tree: Any, k: int, i: tuple[int, ...], value: float) -> Any:

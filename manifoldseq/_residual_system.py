@@ -171,7 +171,7 @@ class System:
         # the sum of nothing has whole numbers
         data = np.bincount(s.where, np.concatenate(entries), s.entries).astype(float, copy=False)
         # ‖J‖‖r‖ bounds the terms of the gradient, whose rounding errors are a share of it
-        bound = float(np.sqrt(np.sum(data[s.diagonal]) * size))
+        bound = float(np.sum(data[s.diagonal])) ** 0.5 * size**0.5
         return Linearized(total, g[:-1], data, bases, bound)
 
     def step(self, x: Tree, bases: list[np.ndarray | None], delta: np.ndarray) -> Tree:

@@ -30,6 +30,8 @@ _WARPED = 100
 """Maximum number of points to which sequences are resampled for time warping, whose time grows with the square."""
 WINDOW = 0.1
 """Share of the points by which a warping path may leave the diagonal."""
+_EQUAL = 1e-13
+"""A squared warping distance up to this share of the squared norms of the curves is rounding and counts as zero."""
 _DILATIONS = 8
 _BIASES = 2
 _TAPS = np.array(list(combinations(range(9), 3)))
@@ -316,5 +318,7 @@ def warping_distances(A: Array, B: Array, window: float = WINDOW) -> Array:
                 least = last[0] if len(last) == 1 else np.minimum(*last[:2])
                 row[j] = cost + (least if len(last) < 3 else np.minimum(least, last[2]))
             before = row
-        found[start : start + 16] = np.sqrt(before[L - 1])
+        sizes = a_squared.sum(axis=0)[:, None] + b_squared.sum(axis=0)
+        squared = before[L - 1]
+        found[start : start + 16] = np.sqrt(np.where(squared > _EQUAL * sizes, squared, 0.0))
     return found

@@ -3,7 +3,7 @@
 Names that are not in ``__all__`` are for other packages of the project and are not public:
 
 * trees (points and tangent vectors, which are arrays or nested tuples of arrays): ``leaves``, ``norm``, ``freeze``,
-  ``shapes``, ``dtype_of``, ``unflattener_of``, and the numbers ``EPS`` and ``SMALLEST`` by dtype;
+  ``shapes``, ``dtype_of``, ``unflattener_of``, ``sums_of_parts``, and the numbers ``EPS`` and ``SMALLEST`` by dtype;
 * axes (the arithmetic of one problem and of many): ``ONE``, ``ROWS``, ``axis_of`` and the types ``One``, ``Rows``,
   ``Scalar``, ``Decision``, ``Vector``;
 * matrices: ``symmetric``, ``eigh``, ``smallest_eigenvalue``, ``orthonormality``, ``qr_retraction``, ``cayley_curve``,
@@ -43,6 +43,7 @@ from ._tree import freeze as freeze
 from ._tree import leaves as leaves
 from ._tree import norm as norm
 from ._tree import shapes as shapes
+from ._tree import sums_of_parts as sums_of_parts
 from ._tree import unflattener_of as unflattener_of
 
 __all__ = ["cayley", "flatten", "gramians", "polar", "stein", "stein_adjoint", "tree_map", "unflattener"]

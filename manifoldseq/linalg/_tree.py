@@ -119,16 +119,16 @@ def freeze(tree: Any) -> Any:
 
 
 def norm(tree: Any) -> float:
-    """Return the Euclidean norm over all entries, summed in float64; also where the squares underflow."""
+    """Return the Euclidean norm over all entries, summed in float64; also where squares underflow or overflow."""
     square = 0.0
     for leaf in leaves(tree):
         flat = leaf.ravel().astype(np.float64, copy=False)
-        square += _DOT(flat, flat)
-    if square < SMALLEST[_FLOAT64]:
+        square += _DOT(flat, flat) if flat.size else 0.0
+    if square < SMALLEST[_FLOAT64] or square == math.inf:
         largest = max((float(np.max(np.abs(leaf), initial=0.0)) for leaf in leaves(tree)), default=0.0)
-        if largest > 0:
+        if 0 < largest < math.inf:
             # a power of two, so that no digit changes; 1 / largest may overflow
-            unit = math.ldexp(1.0, math.frexp(largest)[1])
+            unit = math.ldexp(1.0, min(1023, math.frexp(largest)[1]))
             return unit * norm(tree_map(lambda leaf: leaf.astype(np.float64) / unit, tree))
     return square**0.5
 
@@ -141,12 +141,30 @@ SMALLEST = {np.dtype(t): float(np.finfo(t).tiny) / float(np.finfo(t).eps) ** 2 f
 
 def dot(u: np.ndarray, v: np.ndarray) -> float:
     """Return the dot product of two contiguous vectors, summed in their dtype."""
-    return DOT[u.dtype](u, v)
+    return DOT[u.dtype](u, v) if u.size else 0.0
 
 
 def dot_of(dtype: np.dtype) -> Callable[[np.ndarray, np.ndarray], float]:
     """Return :func:`dot` for vectors of this dtype."""
     return DOT[dtype]
+
+
+def sums_of_parts(v: np.ndarray, sizes: tuple[int, ...]) -> np.ndarray:
+    """Return the sums in float64 of consecutive parts of the last axis, of these sizes; 0 for an empty part."""
+    starts, filled = _parts(sizes)
+    sums = np.add.reduceat(v, starts, axis=-1, dtype=np.float64) if starts.size else np.zeros((*v.shape[:-1], 0))
+    if starts.size == len(sizes):
+        return sums
+    every = np.zeros((*v.shape[:-1], len(sizes)))
+    every[..., filled] = sums
+    return every
+
+
+@lru_cache(maxsize=256)
+def _parts(sizes: tuple[int, ...]) -> tuple[np.ndarray, np.ndarray]:
+    """Return where the parts begin that are not empty, and a mask of these: for others `reduceat` takes an entry."""
+    filled = np.array(sizes, dtype=int) > 0
+    return np.concatenate([[0], np.cumsum(sizes)])[:-1][filled].astype(np.intp), filled
 
 
 def dtype_of(tree: Any) -> np.dtype:

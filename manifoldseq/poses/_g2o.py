@@ -18,6 +18,7 @@ from ._between import Pose, between
 
 _VERTICES = {"VERTEX_SE2": (2, 4), "VERTEX_SE3:QUAT": (3, 8)}
 _EDGES = {"EDGE_SE2": (2, 11), "EDGE_SE3:QUAT": (3, 30)}
+_LARGEST, _SHORTEST = 2**63, 1e-100
 
 
 @dataclass(frozen=True, eq=False)
@@ -105,7 +106,8 @@ def read_g2o(path: str | Path) -> PoseGraph:
     ----------
     path : str or Path
         Lines ``VERTEX_SE2``, ``VERTEX_SE3:QUAT``, ``EDGE_SE2``, ``EDGE_SE3:QUAT``, ``FIX`` and comments that begin with
-        #. Information matrices are reordered: g2o has translations first.
+        #. Numbers of poses are integers of at most 64 bits. Information matrices are reordered: g2o has translations
+        first.
 
     Returns
     -------
@@ -115,27 +117,31 @@ def read_g2o(path: str | Path) -> PoseGraph:
     ------
     ValueError
         If there are other lines, lines of another length, poses of both dimensions, poses that are given twice, edges
-        of unknown poses, numbers that are not finite, or quaternions of length zero.
+        of unknown poses or from a pose to itself, numbers that are not finite, numbers of poses that are not integers,
+        or quaternions of length zero.
     """
     vertices: list[list[float]] = []
     edges: list[list[float]] = []
+    pairs: list[list[int]] = []
     fixed: list[int] = []
     position: dict[int, int] = {}
     d = 0
-    with open(path, encoding="utf-8", errors="replace") as file:
+    with open(path, encoding="utf-8-sig", errors="replace") as file:
         for number, line in enumerate(file, 1):
             words = line.split()
             if not words or words[0].startswith("#"):
                 continue
             tag = words[0]
+            first = len(words) if tag == "FIX" else 3 if tag in _EDGES else 2  # before it are the numbers of poses
             try:
-                numbers = [float(word) for word in words[1:]] if tag in (*_VERTICES, *_EDGES, "FIX") else []
+                keys = [_key(word) for word in words[1:first]] if tag in (*_VERTICES, *_EDGES, "FIX") else []
+                numbers = [float(word) for word in words[first:]] if tag in (*_VERTICES, *_EDGES) else []
             except ValueError as error:
                 raise ValueError(f"{path}: line {number}: {error}") from error
             if not all(map(math.isfinite, numbers)):
                 raise ValueError(f"{path}: line {number} ({tag}) has a number that is not finite")
             if tag == "FIX":
-                fixed += map(int, numbers)
+                fixed += keys
                 continue
             if tag not in _VERTICES and tag not in _EDGES:
                 known = ", ".join([*_VERTICES, *_EDGES, "FIX"])
@@ -148,33 +154,49 @@ def read_g2o(path: str | Path) -> PoseGraph:
                     f"{path}: line {number} has a pose of SE({dimension}), but the earlier lines have SE({d})"
                 )
             d = dimension
-            if d == 3 and not any(numbers[4:8] if tag in _VERTICES else numbers[5:9]):
+            if d == 3 and not math.hypot(*numbers[3:7]) > _SHORTEST:
                 raise ValueError(f"{path}: line {number} ({tag}) has a quaternion of length zero")
             if tag in _EDGES:
+                if keys[0] == keys[1]:
+                    raise ValueError(f"{path}: line {number} ({tag}) measures pose {keys[0]} from itself")
+                pairs.append(keys)
                 edges.append(numbers)
                 continue
-            if position.setdefault(int(numbers[0]), len(vertices)) < len(vertices):
-                raise ValueError(f"{path}: line {number} gives pose {int(numbers[0])} again")
+            if position.setdefault(keys[0], len(vertices)) < len(vertices):
+                raise ValueError(f"{path}: line {number} gives pose {keys[0]} again")
             vertices.append(numbers)
     if not vertices:
         raise ValueError(f"{path} has no vertices")
     V = np.array(vertices, float)
-    E = np.array(edges, float) if edges else np.zeros((0, 30 if d == 3 else 11))
-    ids = V[:, 0].astype(int)
-    unknown = {*E[:, :2].astype(int).ravel().tolist(), *fixed} - position.keys()
+    own = np.array(edges, float) if edges else np.zeros((0, 28 if d == 3 else 9))
+    unknown = {*(key for pair in pairs for key in pair), *fixed} - position.keys()
     if unknown:
         raise ValueError(f"{path}: no vertex has the number {min(unknown)}")
-    i, j = (np.array([position[int(k)] for k in E[:, c]], dtype=np.intp) for c in (0, 1))
+    i, j = (np.array([position[pair[c]] for pair in pairs], dtype=np.intp) for c in (0, 1))
     m = 3 if d == 2 else 6
-    own, measured, entries = E[:, 2:], d + (1 if d == 2 else 4), np.triu_indices(m)
-    information = np.zeros((len(E), m, m))
+    measured, entries = d + (1 if d == 2 else 4), np.triu_indices(m)
+    information = np.zeros((len(own), m, m))
     information[:, entries[0], entries[1]] = information[:, entries[1], entries[0]] = own[:, measured:]
     order = np.r_[d:m, 0:d]  # rotation first
     rotations, translations = _poses(d, own[:, :measured])
     return PoseGraph(
-        _poses(d, V[:, 1:]), i, j, rotations, translations, information[:, order][:, :, order],
-        tuple(position[k] for k in fixed), ids,
+        _poses(d, V), i, j, rotations, translations, information[:, order][:, :, order],
+        tuple(position[k] for k in fixed), np.array(list(position), dtype=np.int64),
     )  # fmt: skip
+
+
+def _key(word: str) -> int:
+    """Return the number of a pose: an integer, also of 64 bits, which a float would round."""
+    try:
+        key = int(word)
+    except ValueError:
+        as_number = float(word)
+        if not as_number.is_integer():
+            raise ValueError(f"the number of a pose is {word}: it must be an integer") from None
+        key = int(as_number)
+    if not -_LARGEST <= key < _LARGEST:
+        raise ValueError(f"the number of a pose is {word}: it must be an integer of at most 64 bits")
+    return key
 
 
 def graph_problem(path: str | Path, loss: str = "squared", scale: float = 3.0) -> Problem:

@@ -40,6 +40,8 @@ AWAY = 1e4
 NEARLY = 1e-3
 """Violation of a start below which its gradients determine the initial multipliers."""
 
+ROUNDING = 1e3
+"""Derivatives of constraints along the manifold, in units of rounding, that count as zero."""
 
 MOST_ROWS = 200
 """Maximum number of entries of the constraints whose gradients are computed one by one, with one pull-back each."""
@@ -560,7 +562,17 @@ class Penalized:
             else:
                 rows[cut] = np.stack([flatten(pull(unit)) for unit in np.eye(count)]) @ basis if count else 0.0
         rows *= self.units[:, None]
-        return rows
+        largest = float(np.sqrt(np.square(basis).sum(axis=0).max(initial=0.0)))
+        return _without_rounding(rows, largest, x)
+
+
+def _without_rounding(rows: np.ndarray, size: float, x: Any) -> np.ndarray:
+    """Return derivatives along tangent vectors of a given size, in units of the entries, with zeros for rounding.
+
+    Entries that are constant on the manifold, such as ``x @ x - 1`` on a sphere, have multipliers without meaning.
+    """
+    rows[np.square(rows).sum(axis=1) <= (ROUNDING * _eps(x) * size) ** 2] = 0.0
+    return rows
 
 
 def _units(at: _Parts, constraints: list[Constraint]) -> np.ndarray:
@@ -602,7 +614,8 @@ def _least_squares(penalized: Penalized, x: Any) -> np.ndarray:
     gradient = flatten(problem.manifold.gradient(x, at.egrad)).astype(float)
     if np.isfinite(gradient).all() and np.isfinite(slopes).all():
         low = np.where(held < at.n, -np.inf, 0.0)
-        multipliers[held] = lsq_linear(np.stack(slopes, axis=1), -gradient, (low, np.inf)).x
+        slopes = _without_rounding(np.stack(slopes), 1.0, x)
+        multipliers[held] = lsq_linear(slopes.T, -gradient, (low, np.inf)).x
     return multipliers
 
 

@@ -64,7 +64,10 @@ def hessian_product(
 
         def product(u: np.ndarray) -> np.ndarray:
             vector = tree(u)
-            bent = exact(at.x, manifold.from_frame(at.x, vector))
+            try:
+                bent = exact(at.x, manifold.from_frame(at.x, vector))
+            except (np.linalg.LinAlgError, FloatingPointError):
+                return np.full_like(u, np.nan)
             return flatten(riemannian(at.x, at.egrad, bent, vector))
 
         return product, eps

@@ -24,6 +24,7 @@ from ..linalg import (
     flatten,
     freeze,
     leaves,
+    sums_of_parts,
     tree_map,
     unflattener_of,
 )
@@ -204,15 +205,14 @@ def _rounded(axis: One | Rows, grad: np.ndarray, grad_norm: Scalar, egrad: Point
     """
     whole = axis.norm(egrad)
     small = grad_norm <= 1000 * EPS[grad.dtype] * whole  # nobody asks elsewhere: `stationary` is a tenth of it
-    if small is False or not axis.any(small):
+    if small is False or not axis.any(small) or not grad.size:
         return whole
     left, of, grad_norm = axis.take(small, grad, axis.flatten(egrad), grad_norm)
     # the factor whose Riemannian gradient is largest relative to the Euclidean one, over entries that can move
-    sizes = [leaf.size if axis is ONE else leaf[0].size for leaf in leaves(egrad)]
-    starts = np.cumsum([0, *sizes[:-1]])
+    sizes = tuple([leaf.size if axis is ONE else leaf[0].size for leaf in leaves(egrad)])
     left, of = left.astype(np.float64, copy=False), of.astype(np.float64, copy=False)
     with np.errstate(all="ignore"):
-        squares = [np.add.reduceat(v * v, starts, axis=-1) for v in (left, np.where(left != 0, of, 0.0))]
+        squares = [sums_of_parts(v * v, sizes) for v in (left, np.where(left != 0, of, 0.0))]
         shares = np.sqrt(squares[0] / np.maximum(squares[1], 1e-300))
     share = axis.number(np.nan_to_num(shares, posinf=0.0).max(axis=-1))
     return axis.put(whole, small, axis.ratio(grad_norm, share, axis.take(small, whole)))

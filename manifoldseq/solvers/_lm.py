@@ -14,7 +14,7 @@ from .._problem import Problem
 from .._residual_system import Linearized, System
 from .._result import Measures, Point, Status
 from .._stopping import Look
-from ..linalg import LINEAR, dtype_of, flatten, freeze, method_for
+from ..linalg import LINEAR, dtype_of, flatten, freeze, method_for, norm
 from ..losses import GRADUATION, Graduated
 from ._base import Solver, one_of, positive_numbers
 from ._iterates import Iterate, State, retracted
@@ -134,7 +134,8 @@ class LM(Solver):
             return now
         now = at.at_boundary(problem.manifold, now)
         still = stationary(at)
-        lowest, _, negative = lowest_curvature(problem, at, None, PRODUCTS if still else PROBES)
+        steps = PRODUCTS if still else PROBES
+        lowest, _, negative = lowest_curvature(problem, at, None, steps, decrease=look.decrease)
         if negative or still:
             return dataclasses.replace(now, curvature_ahead=lowest)
         return dataclasses.replace(now, curvature_ahead=now.curvature)
@@ -148,13 +149,13 @@ class LM(Solver):
         fun = made.fun if widened == 1.0 else system.value(x)
         delta = self._solution(system, made.gradient, made.data, lam) if math.isfinite(made.fun) else None
         ahead = 0.0 if delta is None else -float(made.gradient @ delta)
-        grad_norm = float(np.linalg.norm(made.gradient))
+        grad_norm = norm(made.gradient)
         at = _iterate(problem, x, fun, made, grad_norm)
         state = at.state(
             lam=lam, widened=widened, surrogate=made.fun, g=made.gradient, data=made.data, delta=delta,
         )  # fmt: skip
         # ‖g‖²/2κ is then the decrease that the Gauss–Newton model predicts
-        curvature = grad_norm**2 / ahead if ahead > 0 and widened == 1.0 else None
+        curvature = grad_norm * (grad_norm / ahead) if ahead > 0 and widened == 1.0 else None
         return state, at.measures(problem.manifold, length, curvature)
 
     def _solution(self, system: System, g: np.ndarray, data: np.ndarray, lam: float) -> np.ndarray | None:

@@ -6,13 +6,12 @@ If the factors of a product have different units, no single scale suits all fact
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import lru_cache
 from typing import Any
 
 import numpy as np
 
 from .._problem import Problem
-from ..linalg import ONE, Vector, flatten, shapes, tree_map, unflattener
+from ..linalg import ONE, Vector, flatten, shapes, sums_of_parts, tree_map, unflattener
 from ..manifolds import Factored, Manifold, Power
 from ._hessian import hessian_product
 from ._iterates import Iterate, State, inner_product
@@ -78,18 +77,11 @@ def factor_sizes(manifold: Manifold) -> tuple[int, ...]:
     return ()
 
 
-@lru_cache(maxsize=256)
-def _starts(sizes: tuple[int, ...]) -> np.ndarray:
-    ends = np.cumsum((*sizes, *sizes))
-    return np.concatenate(([0], ends[:-1]))
-
-
 def _products(problem: Problem, x: Any, s: Vector, y: Vector) -> np.ndarray:
     """Return ⟨s, y⟩ of every factor, then ⟨y, y⟩ of every factor: an array (2F,), of rows (B, 2F)."""
     manifold = problem.manifold
     if manifold.metric == "embedded":
-        both = np.concatenate((s * y, y * y), axis=-1)
-        return np.add.reduceat(both, _starts(factor_sizes(manifold)), axis=-1, dtype=np.float64)
+        return sums_of_parts(np.concatenate((s * y, y * y), axis=-1), 2 * factor_sizes(manifold))
     tree = problem.axis.tree(manifold.shape)
     s, y = tree(s), tree(y)
     return np.stack(_inner(manifold, x, s, y) + _inner(manifold, x, y, y), axis=-1)

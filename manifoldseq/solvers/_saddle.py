@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from .._copies import with_parts
 from .._problem import Problem
 from .._result import Measures, Status
 from .._stopping import LOOSE, MOST_PRODUCTS, SHARE, Look, inside
@@ -17,9 +18,10 @@ from ..linalg import EPS, ONE, Decision, Scalar, unflattener
 from ._hessian import hessian_product
 from ._iterates import Iterate, Retraction, State, inner_product, random_direction, retracted, try_point
 
-PRODUCTS, PROBES, HIDDEN = 20, 3, 8
+PRODUCTS, PROBES, HIDDEN = 20, 4, 8
 """Maximum number of Hessian products in the search for negative curvature, for problems that are not small: PRODUCTS at
-a stationary point, and PROBES before a success. The curvature is measured again along at most HIDDEN directions."""
+a stationary point, and PROBES before a success. With three products before a success, one negative eigenvalue among 90
+that differ by a factor of two is not found. The curvature is measured again along at most HIDDEN directions."""
 
 FEW, CLEAR = 6, 0.02
 """After FEW products that start from a random tangent vector, the lowest Ritz value is below CLEAR times the largest if
@@ -104,22 +106,32 @@ def below(problem: Problem, at: Iterate, retraction: Retraction) -> tuple[float,
 
 
 def lowest_curvature(
-    problem: Problem, at: Iterate, retraction: Retraction, steps: int, clear: float = math.inf
+    problem: Problem,
+    at: Iterate,
+    retraction: Retraction,
+    steps: int,
+    clear: float = math.inf,
+    decrease: Scalar = 0.0,
 ) -> tuple[Scalar, np.ndarray, Decision]:
     """Return the lowest curvature found by Lanczos steps, its direction (length one), and whether it is negative.
 
-    The Krylov space starts from a fixed random tangent vector. A tenth of this vector is added to the direction,
-    because the pure direction can lead to the next saddle point of a symmetric objective. The error of a product, or a
-    nonzero gradient, can hide the sign of the lowest curvatures. These curvatures are measured again with a smaller
-    error, after a Newton step along the other directions. A curvature whose sign is still hidden counts as zero.
-    `clear` has the same meaning as in :func:`krylov`.
+    The Krylov space starts from a fixed random tangent vector. At most a tenth of this vector is added to the
+    direction, because the pure direction can lead to the next saddle point of a symmetric objective. The error of a
+    product, or a nonzero gradient, can hide the sign of the lowest curvatures. These curvatures are measured again with
+    a smaller error, after a Newton step along the other directions. A curvature that is still hidden is negative if
+    the values on both sides are lower by more than `decrease`, and otherwise zero. It is NaN if neither the products of
+    the objective nor differences of gradients are finite. `clear` has the same meaning as in :func:`krylov`.
     """
     manifold, axis = problem.manifold, problem.axis
-    v = random_direction(problem, at, np.random.default_rng(0)) if manifold.dim else np.zeros_like(at.grad)
+    if not manifold.dim:
+        return axis.filled(at.x, 0.0), np.zeros_like(at.grad), axis.filled(at.x, False)
+    v = random_direction(problem, at, np.random.default_rng(0))
     basis, H, error, _ = krylov(problem, at, v, steps, retraction, clear)
     if not basis:
-        none = axis.filled(at.x, 0.0)
-        return none, v, none != 0
+        unknown = axis.any(inner_product(problem, at.x)(v, v) > 0)
+        if unknown and problem.objective.hessian_product is not None:
+            return lowest_curvature(_by_differences(problem), at, retraction, steps, clear, decrease)
+        return axis.filled(at.x, math.nan if unknown else 0.0), v, axis.filled(at.x, False)
     w, V = axis.eigh(H)
     ritz = V.mT @ np.stack(basis, axis=-2)  # one vector per row
     largest = axis.number(np.abs(w).max(axis=-1))
@@ -131,8 +143,17 @@ def lowest_curvature(
         taken = axis.take(unsure, problem, at, w, ritz, largest, hidden)
         again = _measured_again(*taken, retraction=retraction)
         lowest, lowered, negative = axis.put((lowest, lowered, negative), unsure, again)
-    # and a tenth of the random start, against symmetries of the saddle
-    direction = 0.1 * basis[0] + lowered
+        first = axis.number(w[..., 0])
+        visible = unsure & axis.no(negative) & (first < -100 * error * largest)
+        if axis.any(visible):
+            taken = axis.take(visible, problem, at, ritz[..., 0, :], first, axis.where(visible, decrease, 0.0))
+            lower = axis.put(axis.filled(at.x, False), visible, _lower_on_both_sides(*taken, retraction=retraction))
+            if axis.any(lower):
+                found = axis.take(lower, first, ritz[..., 0, :], lower)
+                lowest, lowered, negative = axis.put((lowest, lowered, negative), lower, found)
+    # and a tenth of the random start, against symmetries of the saddle; less of it where its curvature would prevail
+    share = axis.least(0.1, 0.5 * axis.ratio(abs(lowest), axis.number(abs(H[..., 0, 0])), 1.0) ** 0.5)
+    direction = axis.times(share, basis[0]) + lowered
     length = abs(inner_product(problem, at.x)(direction, direction)) ** 0.5
     direction = axis.over(direction, axis.where(length > 0, length, 1.0))
     curvature = axis.where(negative, lowest, axis.most(lowest, 0.0))
@@ -186,6 +207,26 @@ def _measured_again(
     return lowest, direction, negative | stays
 
 
+def _lower_on_both_sides(
+    problem: Problem, at: Iterate, direction: np.ndarray, curvature: Scalar, decrease: Scalar, retraction: Retraction
+) -> Decision:
+    """Return whether the mean of the values on both sides is lower as a negative curvature promises.
+
+    Near the origin of a linear space the gradient hides a negative curvature of any size: the scale of the point is as
+    small as the distance to a saddle. A lower value can be seen there.
+    """
+    axis, tree = problem.axis, problem.axis.tree(problem.manifold.shape)
+    eps, size = float(np.finfo(at.grad.dtype).eps), axis.most(1.0, axis.norm(at.x))
+    least = axis.most(10 * decrease, 1e4 * eps * abs(at.fun))
+    t = axis.most(eps**0.5 * size, (2 * axis.ratio(least, -curvature)) ** 0.5)
+    t = axis.least(t, 0.1 * size)
+    direction = direction.astype(at.grad.dtype, copy=False)
+    with np.errstate(all="ignore"):
+        ends = [retracted(problem, at.x, tree(axis.times(s, direction)), retraction) for s in (t, -t)]
+        change = 0.5 * sum(try_point(problem, at, y).fun - at.fun for y in ends)
+    return change < -axis.most(0.25 * abs(curvature) * t * t, 0.2 * least)
+
+
 def confirm(
     problem: Problem,
     at: Iterate,
@@ -231,8 +272,8 @@ def curvature_ahead(
     whole = (dim <= MOST_PRODUCTS) & (dim <= look.products * (1 + 1 / SHARE))
     for some, steps in ((whole, dim), (axis.no(whole), PROBES)):
         if axis.any(some):
-            taken = axis.take(some, problem, at)
-            lowest, _, below = lowest_curvature(*taken, retraction=None, steps=steps, clear=CLEAR)
+            taken, decrease = axis.take(some, problem, at), axis.take(some, axis.where(some, look.decrease, 0.0))
+            lowest, _, below = lowest_curvature(*taken, retraction=None, steps=steps, clear=CLEAR, decrease=decrease)
             ahead, negative = axis.put((ahead, negative), some, (lowest, below))
     told = axis.no(negative)  # if it is negative, a path of special symmetry leads to a saddle point
     if axis.any(told):
@@ -248,6 +289,8 @@ def _along_gradient(
     # the Hessian in the plane of g and H g: ‖H⁻¹ g‖ = ‖g‖ ‖V₁/w‖, so that the curvature ahead is 1 / ‖V₁/w‖
     basis, H, error, images = krylov(problem, at, at.grad, 2, None)
     if not basis:
+        if problem.objective.hessian_product is not None:
+            return _along_gradient(_by_differences(problem), at, seen, look, inverse)
         return axis.filled(at.x, 0.0)
     w, V = axis.eigh(H)
     largest = axis.most(axis.number(np.abs(w).max(axis=-1)), seen)
@@ -376,6 +419,11 @@ def krylov(
         missing = np.stack([~b.any(axis=1) for b in basis], axis=-1)
         H = H + missing[..., None] * np.eye(len(basis)) * np.abs(H).max(axis=(-2, -1))[:, None, None]
     return basis, H, error, images
+
+
+def _by_differences(problem: Problem) -> Problem:
+    """Return the problem without the Hessian of its objective, whose products are not finite."""
+    return with_parts(problem, objective=with_parts(problem.objective, hessian_product=None))
 
 
 def _in_basis(dot: Any, basis: list[np.ndarray], images: list[np.ndarray]) -> np.ndarray:

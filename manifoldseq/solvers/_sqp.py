@@ -211,16 +211,19 @@ class SQP(Solver):
     ) -> tuple[State, Measures]:
         """Return the state at a point: the quadratic program there with its solution, and the measures."""
         at, g, J, n = there.at, there.g, there.J, penalized.n
-        violated = penalized.violation(at.c)
+        # entries that are met and constant on the manifold have no multipliers
+        met = (penalized.violation(at.c) <= FEASIBLE * penalized.units) & ~J.any(axis=1)
+        c = np.where(met, np.minimum(at.c, 0.0) * (np.arange(at.c.size) >= n), at.c)
+        violated = penalized.violation(c)
         distance, residual = _length(violated), 0.0
         finite = math.isfinite(float(at.c.sum()) + float(g.sum()) + float(J.sum()) + float(H.sum()))
         P = H + run["damping"] * np.eye(g.size) if run["damping"] else H
-        found = quadratic_program(P, g, J, at.c, n, run["active"]) if finite else None
+        found = quadratic_program(P, g, J, c, n, run["active"]) if finite else None
         if found is not None and at.c.size and not _moderate(found, there):
             found = None
         relaxed = 0
         if found is None and finite and at.c.size:
-            found, residual = _relaxed(P, g, J, at.c, n, run["active"])
+            found, residual = _relaxed(P, g, J, c, n, run["active"])
             found = found if found is None or _moderate(found, there) else None
             relaxed = run["relaxed"] + 1
         d, lam, active = (np.zeros(g.size), np.zeros(at.c.size), run["active"]) if found is None else found

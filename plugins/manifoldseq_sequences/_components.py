@@ -40,7 +40,14 @@ class Components:
 
     def coordinates(self, sequences: Sequence[Array], reference: Sequence[Array]) -> Array:
         """Return the components of new sequences, (n, r)."""
-        packed, known = self.kernel.pack(as_items(sequences)), self.kernel.pack(as_items(reference))
+        try:
+            packed = self.kernel.pack(as_items(sequences))
+        except ValueError as error:
+            raise ValueError(
+                f"the kernel {self.name!r}, which this model uses, does not apply to these sequences: {error}. To "
+                "compare such sequences, fit with kernels=[…] without it"
+            ) from error
+        known = self.kernel.pack(as_items(reference))
         cross = self.kernel.cross(packed, known)
         centred = cross - cross.mean(axis=1, keepdims=True) - self.means + self.means.mean()
         return centred @ self.axes

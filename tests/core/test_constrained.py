@@ -155,3 +155,48 @@ def test_violation_and_complementarity_are_two_measures(solver: str) -> None:
     assert (False, True) in kinds
     free = ms.minimize(replace(disk, objective=quadratic([1, 1], 1.0), inequalities=()), np.ones(2))
     assert free.complementarity is None and "complementarity" not in free.history
+
+
+OWN: dict[str, tuple[Any, Any, Any, Any, Any, float]] = {
+    "sphere": (
+        ms.manifolds.Sphere(3),
+        lambda x: x @ x - 1,
+        lambda x, w: 2 * w * x,
+        lambda x: float(x @ np.array([2.0, 1.0, -2.0])),
+        lambda x: np.array([2.0, 1.0, -2.0]),
+        -3.0,
+    ),
+    "Stiefel": (
+        ms.manifolds.Stiefel(4, 2),
+        lambda X: X.T @ X - np.eye(2),
+        lambda X, W: X @ (W + W.T),
+        lambda X: float(np.trace(X.T @ np.diag([1.0, 2.0, 3.0, 4.0]) @ X)),
+        lambda X: 2 * np.diag([1.0, 2.0, 3.0, 4.0]) @ X,
+        3.0,
+    ),
+    "rotations": (
+        ms.manifolds.SpecialOrthogonal(3),
+        lambda R: np.linalg.det(R) - 1,
+        lambda R, w: w * np.linalg.det(R) * np.linalg.inv(R).T,
+        lambda R: -float(np.trace(np.diag([1.0, 2.0, 3.0]) @ R)),
+        lambda R: -np.diag([1.0, 2.0, 3.0]),
+        -6.0,
+    ),
+}
+
+
+@pytest.mark.parametrize("solver", ["sqp", "augmented-lagrangian"])
+@pytest.mark.parametrize("kind", ["equalities", "inequalities"])
+@pytest.mark.parametrize("unit", [1.0, 1e6])
+@pytest.mark.parametrize("manifold", OWN)
+def test_constraints_that_hold_on_the_whole_manifold_change_nothing(
+    manifold: str, unit: float, kind: str, solver: str
+) -> None:
+    """Their derivatives along the manifold are rounding, and gave multipliers of 1e15."""
+    M, h, vjp, cost, gradient, best = OWN[manifold]
+    own: Any = {kind: ms.constraint(lambda x: unit * h(x), lambda x, w: unit * vjp(x, w))}
+    for seed in range(3):
+        result = ms.minimize(ms.Problem(M, ms.objective(cost, gradient), **own), solver=solver, seed=seed)
+        assert result.success, result
+        assert result.fun == pytest.approx(best, abs=1e-6)
+        assert np.abs(result.multipliers[kind]).max() < 1.0

@@ -87,3 +87,60 @@ def test_what_has_no_derivative_raises() -> None:
     solved = ms.minimize(problem(1.0), np.zeros(2), stop=ms.GradientNorm(1e-8) | ms.MaxIterations(50))
     with pytest.raises(ValueError, match="Hessian at the solution is singular"):
         ms.implicit_gradient(solved, np.array(1.0), problem=problem, cotangent=np.ones(2))
+
+
+def distance_to(function: Any) -> Any:
+    """Return the problem of the point nearest to a function of a number, shifted so that no value is zero."""
+
+    def problem(theta: Any) -> ms.Problem:
+        at = function(theta[0])
+        return ms.Problem(
+            M.Euclidean(1), ms.objective(lambda x: float(((x - at) ** 2).sum()) + 1, lambda x: 2 * (x - at))
+        )
+
+    return problem
+
+
+@pytest.mark.parametrize("theta", [1.0, 0.3, 1e-4, 1e-8, 1e-12])
+@pytest.mark.parametrize(
+    ("function", "derivative"), [(np.log, lambda t: 1 / t), (np.sqrt, lambda t: 0.5 * t**-0.5), (np.sin, np.cos)]
+)
+def test_the_size_of_a_parameter_does_not_matter(function: Any, derivative: Any, theta: float) -> None:
+    problem, params = distance_to(function), np.array([theta])
+    with np.errstate(all="ignore"):  # the first difference leaves the domain
+        result = ms.minimize(problem(params), np.ones(1))
+        found = ms.implicit_gradient(result, params, problem=problem, cotangent=np.ones(1))
+    np.testing.assert_allclose(found, derivative(params), rtol=1e-5)
+
+
+def test_a_parameter_whose_derivative_is_rounding_keeps_it() -> None:
+    problem, params = distance_to(lambda t: 1 + t * t), np.array([1e-6])
+    result = ms.minimize(problem(params), np.ones(1))
+    found = ms.implicit_gradient(result, params, problem=problem, cotangent=np.ones(1))
+    np.testing.assert_allclose(found, 2e-6, rtol=1e-3)
+
+
+def test_the_result_must_be_that_of_the_parameters() -> None:
+    problem = distance_to(np.log)
+    result = ms.minimize(problem(np.array([2.0])), np.ones(1))
+    with pytest.raises(ValueError, match="pass the parameters of the run"):
+        ms.implicit_gradient(result, np.array([3.0]), problem=problem, cotangent=np.ones(1))
+    for cotangent in (np.ones(2), np.array([np.nan])):
+        with pytest.raises(ValueError, match="pass finite numbers in the structure of the point"):
+            ms.implicit_gradient(result, np.array([2.0]), problem=problem, cotangent=cotangent)
+
+
+@pytest.mark.parametrize("kind", ["equalities", "inequalities"])
+def test_constraints_raise_an_error(kind: str) -> None:
+    """The solution (0, 1) moves along the constraint, which the Hessian of the objective does not know."""
+    on_line: Any = {kind: ms.constraint(lambda x: 1 - x.sum(), vjp=lambda x, w: -w * np.ones(2))}
+
+    def problem(theta: Any) -> ms.Problem:
+        f = ms.objective(lambda x: float(((x - theta) ** 2).sum()), lambda x: 2 * (x - theta))
+        return ms.Problem(M.Euclidean(2), f, **on_line)
+
+    theta = np.array([-1.0, 0.0])
+    result = ms.minimize(problem(theta), np.zeros(2))
+    assert result.success
+    with pytest.raises(ValueError, match="does not support equalities and inequalities"):
+        ms.implicit_gradient(result, theta, problem=problem, cotangent=np.array([1.0, 0.0]))

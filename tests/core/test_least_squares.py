@@ -502,3 +502,17 @@ def test_a_graph_of_fixed_points_has_nothing_to_do() -> None:
     f = ms.least_squares(ms.residuals(lambda x, y: x - y - 1, on=[np.array([0, 1]), np.array([1, 2])]))
     result = ms.minimize(ms.Problem(M, f), np.zeros((3, 2)))
     assert result.success and result.nit == 0 and result.fun == pytest.approx(2.0)
+
+
+@pytest.mark.parametrize("unit", [1e-150, 1e-100, 1e-80, 1e80, 1e140])
+def test_the_unit_of_the_residuals_does_not_matter(unit: float) -> None:
+    """The squares of the gradient leave the range of numbers, but the objective does not."""
+    t = np.linspace(0, 1, 20)
+    data = 3 * np.exp(-2 * t)
+    residuals = ms.residuals(
+        lambda x: unit * (x[0] * np.exp(-x[1] * t) - data),
+        jacobian=lambda x: unit * np.stack([np.exp(-x[1] * t), -x[0] * t * np.exp(-x[1] * t)], axis=1),
+    )
+    result = ms.minimize(ms.Problem(Euclidean(2), ms.least_squares(residuals)), np.array([1.0, 0.0]))
+    assert result.success
+    np.testing.assert_allclose(result.x, [3.0, 2.0], rtol=1e-5)

@@ -145,6 +145,22 @@ def test_fixed_poses_of_a_file_and_numbers_of_its_own(tmp_path: Path) -> None:
     assert result.success and np.array_equal(result.x[1][1], made.start[1][1])
 
 
+def test_numbers_of_poses_have_64_bits(tmp_path: Path) -> None:
+    """The keys x0, x1 and x2 of gtsam, which are equal as floats; the file begins with a byte-order mark."""
+    keys = [ord("x") << 56 | k for k in range(3)]
+    words = [line.split() for line in PLANE.splitlines()]
+    for line in words:
+        for k in range(1, 3 if line[0] == "EDGE_SE2" else 2):
+            line[k] = str(keys[int(line[k])])
+    text = "\n".join([*map(" ".join, words), f"FIX {keys[1]}"])
+    (tmp_path / "graph.g2o").write_text(text, encoding="utf-8-sig")
+    made = ms.poses.read_g2o(tmp_path / "graph.g2o")
+    assert made.ids.tolist() == keys and made.fixed == (1,)
+    assert (made.i.tolist(), made.j.tolist()) == ([0, 1, 0], [1, 2, 2])
+    ms.poses.write_g2o(tmp_path / "again.g2o", made)
+    assert ms.poses.read_g2o(tmp_path / "again.g2o").ids.tolist() == keys
+
+
 @pytest.mark.parametrize(
     ("text", "words"),
     [
@@ -158,6 +174,11 @@ def test_fixed_poses_of_a_file_and_numbers_of_its_own(tmp_path: Path) -> None:
         ("VERTEX_SE2 0 0 nan 0\n", r"line 1 \(VERTEX_SE2\) has a number that is not finite"),
         ("VERTEX_SE3:QUAT 0 0 0 0 0 0 0 0\n", "line 1 .* has a quaternion of length zero"),
         ("VERTEX_SE2 0 0 0 0\nFIX zero\n", "line 2: could not convert"),
+        ("VERTEX_SE2 0 0 0 0\nVERTEX_SE2 1.5 0 0 0\n", "line 2: the number of a pose is 1.5: it must be an integer"),
+        ("VERTEX_SE2 0 0 0 0\nFIX 0.5\n", "line 2: the number of a pose is 0.5"),
+        ("VERTEX_SE2 9223372036854775808 0 0 0\n", "line 1: .* at most 64 bits"),
+        (PLANE + "EDGE_SE2 1 1 1 0 0 1 0 0 1 0 1\n", r"line 7 \(EDGE_SE2\) measures pose 1 from itself"),
+        ("VERTEX_SE3:QUAT 0 0 0 0 0 0 0 1e-320\n", "line 1 .* has a quaternion of length zero"),
     ],
 )
 def test_files_that_cannot_be_read(text: str, words: str, tmp_path: Path) -> None:

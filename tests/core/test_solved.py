@@ -497,6 +497,106 @@ def test_no_success_at_a_saddle_that_hardly_bends(solver: str, gap: float) -> No
     assert not result.success or result.fun - np.sum(w[3:] ** 2) <= 1e-8 * result.fun, result
 
 
+def around_a_saddle(n: int, centre: float) -> tuple[ms.Problem, np.ndarray]:
+    """Return a cost of minimum 0.75 with one negative curvature at its saddle, and a start that no gradient leaves."""
+    d = np.r_[-1.0, np.linspace(1, 2, n - 1)]
+
+    def fused(x: np.ndarray) -> tuple[float, np.ndarray]:
+        y = x - centre
+        weights = np.r_[1.0, np.full(n - 1, 0.4)]
+        return float(1 + 0.5 * d @ y**2 + 0.25 * weights @ y**4), d * y + weights * y**3
+
+    start = np.full(n, centre + 1.0)
+    start[0] = centre
+    return ms.Problem(Euclidean(n), ms.objective(value_and_gradient=fused)), start
+
+
+@pytest.mark.parametrize("centre", [0.0, 1.0])
+@pytest.mark.parametrize("n", [30, 90, 300])
+@pytest.mark.parametrize("solver", SOLVERS)
+def test_no_success_at_a_saddle_wherever_it_is(solver: str, n: int, centre: float) -> None:
+    """At the origin, the scale of the points falls with the gradient, which must not hide the curvature."""
+    result = ms.minimize(*around_a_saddle(n, centre), solver=solver)
+    assert not result.success or result.fun == pytest.approx(0.75, abs=1e-6), result
+
+
+def test_no_success_of_a_batch_at_a_saddle_at_the_origin() -> None:
+    problem, start = around_a_saddle(30, 0.0)
+    result = ms.minimize_batch([problem] * 3, np.stack([start, start + 0.1, start]))
+    assert (~result.success | (np.abs(result.fun - 0.75) < 1e-6)).all(), result.fun
+
+
+@pytest.mark.parametrize("size", [1e-6, 1e-12, 1e-15])
+def test_a_factorization_that_begins_next_to_zero_is_solved(size: float) -> None:
+    A = np.random.default_rng(1).standard_normal((5, 4))
+
+    def fused(x: tuple[np.ndarray, np.ndarray]) -> tuple[float, tuple[np.ndarray, np.ndarray]]:
+        off = x[0] @ x[1].T - A
+        return float(np.sum(off**2)), (2 * off @ x[1], 2 * off.T @ x[0])
+
+    problem = ms.Problem(Product(Euclidean(5, 2), Euclidean(4, 2)), ms.objective(value_and_gradient=fused))
+    rng = np.random.default_rng(0)
+    start = (size * rng.standard_normal((5, 2)), size * rng.standard_normal((4, 2)))
+    result = ms.minimize(problem, start)
+    assert result.success
+    assert result.fun == pytest.approx(np.sum(np.linalg.svd(A)[1][2:] ** 2), rel=1e-8)
+
+
+@pytest.mark.parametrize("small", [1e-2, 1e-4, 1e-6])
+def test_a_saddle_with_a_relatively_small_negative_curvature_is_left(small: float) -> None:
+    f = ms.objective(
+        lambda x: x[0] ** 2 - small * (x[1] ** 2 - x[1] ** 4),
+        lambda x: np.array([2 * x[0], small * (-2 * x[1] + 4 * x[1] ** 3)]),
+    )
+    result = ms.minimize(ms.Problem(Euclidean(2), f), np.zeros(2))
+    assert result.success and result.fun == pytest.approx(-small / 4, rel=1e-6)
+
+
+@pytest.mark.parametrize("solver", SOLVERS)
+@pytest.mark.parametrize("failure", ["nan", "error"])
+def test_a_hessian_that_is_not_finite_does_not_hide_a_maximum(solver: str, failure: str) -> None:
+    A = np.diag(np.arange(1.0, 6.0))
+
+    def product(x: np.ndarray, u: np.ndarray) -> np.ndarray:
+        if failure == "error":
+            raise np.linalg.LinAlgError
+        return np.full_like(u, np.nan)
+
+    f = ms.objective(lambda x: float(x @ A @ x), lambda x: 2 * A @ x, hessian_product=product)
+    result = ms.minimize(ms.Problem(Sphere(5), f), np.eye(5)[4], solver=solver)
+    assert not result.success or result.fun == pytest.approx(1.0), result
+    if solver != "tr":  # which needs products in every step
+        assert result.success
+
+
+@pytest.mark.parametrize("solver", [*SOLVERS, "gd"])
+@pytest.mark.parametrize("place", [0, 1, 2])
+def test_an_empty_factor_changes_nothing(solver: str, place: int) -> None:
+    A, rest = np.diag([1.0, 2.0, 3.0]), [Sphere(3), Euclidean(2)]
+    starts = [np.full(3, 3**-0.5), np.ones(2)]
+    factors, start = [*rest[:place], Euclidean(0), *rest[place:]], [*starts[:place], np.zeros(0), *starts[place:]]
+
+    def fused(x: tuple[np.ndarray, ...]) -> tuple[float, tuple[np.ndarray, ...]]:
+        u, y = x[:place] + x[place + 1 :]
+        gradients = [2 * A @ u, 2 * y]
+        return float(u @ A @ u + y @ y), (*gradients[:place], np.zeros(0), *gradients[place:])
+
+    problem = ms.Problem(Product(*factors), ms.objective(value_and_gradient=fused))
+    result = ms.minimize(problem, tuple(start), solver=solver)
+    assert result.success and result.fun == pytest.approx(1.0)
+    assert ms.minimize(problem, result, solver=solver).success
+    batch = ms.minimize_batch([problem] * 2, tuple([np.stack([part] * 2) for part in start]))
+    np.testing.assert_allclose(batch.fun, 1.0)
+
+
+@pytest.mark.parametrize("solver", [*SOLVERS, "gd", "sqp", "augmented-lagrangian"])
+@pytest.mark.parametrize("shape", [(0,), (3, 0)])
+def test_a_manifold_without_entries_has_one_point(solver: str, shape: tuple[int, ...]) -> None:
+    f = ms.objective(lambda x: 1.0, lambda x: x)
+    result = ms.minimize(ms.Problem(Euclidean(*shape), f), solver=solver)
+    assert result.success and result.fun == 1.0 and result.x.shape == shape
+
+
 def test_central_differences_have_a_smaller_error() -> None:
     problem, _ = low_rank(6, 2, 1e-3, 0)
     rng = np.random.default_rng(1)

@@ -241,10 +241,27 @@ def test_few_sequences_have_equal_weights_and_a_warning() -> None:
     assert len(set(np.round(list(model.weights_.values()), 3))) == 1
 
 
-def test_equal_sequences_are_an_error_or_a_warning() -> None:
-    same = [np.ones((20, 1))] * 12
+@pytest.mark.parametrize("N", [6, 12])
+@pytest.mark.parametrize("n_clusters", [2, "auto"])
+def test_equal_sequences_are_an_error(n_clusters, N: int) -> None:
+    walk = np.cumsum(np.random.default_rng(0).standard_normal((50, 3)), axis=0)
+    for same in (np.ones((20, 1)), walk, 1e9 * walk):  # distances of the last two are rounding, but not zero
+        with pytest.raises(ValueError, match="all sequences are equal under every kernel"):
+            SequenceKMeans(n_clusters).fit([same] * N)
+
+
+@pytest.mark.parametrize("Estimator", [SequenceClassifier, SequenceNeighbors])
+def test_equal_sequences_of_two_classes_are_an_error(Estimator: type) -> None:
+    walk = np.cumsum(np.random.default_rng(0).standard_normal((50, 3)), axis=0)
     with pytest.raises(ValueError, match="all sequences are equal under every kernel"):
-        SequenceKMeans(2).fit(same)
+        Estimator().fit([walk] * 10, [0, 1] * 5)
+
+
+def test_an_error_about_new_sequences_names_the_kernel() -> None:
+    X, _ = steps(N=9)
+    model = SequenceKMeans(3, kernel="dynamics", random_state=0).fit(X)
+    with pytest.raises(ValueError, match=r"the kernel 'dynamics', which this model uses, .* has 1 time steps"):
+        model.predict([x[:1] for x in X])
 
 
 # Kernels of strangers.

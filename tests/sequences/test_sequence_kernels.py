@@ -136,3 +136,22 @@ def test_a_constant_channel_is_no_error() -> None:
         kernel = ms.get_kernel(name).fitted(X)
         packed = kernel.pack(X)
         assert np.isfinite(kernel.cross(packed, packed)).all()
+
+
+@pytest.mark.parametrize("name", ["spectrum", "autocovariance", "shape"])
+def test_levels_are_not_told_apart_by_their_rounding(name: str) -> None:
+    """These descriptions ignore a constant that is added, whose rounding is all that is left of it."""
+    walk = walks(1)[0]
+    items = [(walk + level,) for level in range(8)]
+    kernel = ms.get_kernel(name).fitted(items)
+    packed = kernel.pack(items)
+    np.testing.assert_array_equal(kernel.cross(packed, packed), 1.0)
+
+
+@pytest.mark.parametrize("name", [name for name in NAMES if name != "dynamics"])
+def test_equal_sequences_have_the_kernel_one(name: str) -> None:
+    items = [(x,) for x in [walks(1)[0]] * 6 + walks(2, seed=1)]
+    kernel = ms.get_kernel(name).fitted(items[:6])
+    packed = kernel.pack(items)
+    np.testing.assert_array_equal(kernel.cross(packed, packed)[:6, :6], 1.0)
+    np.testing.assert_array_equal(kernel.cross(kernel.pack(items[:1]), packed)[:, :6], 1.0)
