@@ -199,4 +199,4 @@ def compare_shapes(got: Any, wanted: Any, names: Sequence[str] | None, where: st
             label = names[k] if names and len(names) == len(wanted) else str(k)
             compare_shapes(part, shape, None, f"{where}, factor {label!r}")
     elif got != wanted:
-        raise ValueError(f"{where} has shape {got}, the manifold needs {wanted}")
+        raise ValueError(f"{where} has shape {got}, but the manifold needs {wanted}")

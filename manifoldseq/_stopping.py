@@ -214,8 +214,8 @@ class _FromFunction(StoppingRule):
         status = self.function(so_far)
         if status is not None and not isinstance(status, Status):
             raise TypeError(
-                f"the stopping rule {quoted(self.function)} returned {quoted(status)}: return an ms.Status to "
-                f"end, None to continue"
+                f"the stopping rule {quoted(self.function)} returned {quoted(status)}: return an ms.Status to end the "
+                "run, or None to continue"
             )
         return status
 

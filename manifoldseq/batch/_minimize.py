@@ -176,8 +176,8 @@ def _problems(problem: Problem | Sequence[Problem]) -> tuple[Problem, ...]:
             raise TypeError(f"minimize_batch needs a Problem or a sequence of them, got {type(each).__name__} at {k}")
         if each.manifold != problems[0].manifold:
             raise ValueError(
-                f"problem {k} is over {each.manifold!r}, problem 0 over {problems[0].manifold!r}: "
-                "minimize_batch takes problems over one manifold"
+                f"problem {k} is over {each.manifold!r}, but problem 0 is over {problems[0].manifold!r}: all problems "
+                "of minimize_batch must be over one manifold"
             )
         if each.equalities or each.inequalities:
             raise ValueError(

@@ -24,7 +24,10 @@ IN_PART = 3
     "import_only",
     multiple=True,
     metavar="NAME",
-    help="Only import this record, or all of a kind such as datasets; the exit status ignores them. Repeatable.",
+    help=(
+        "Only import this record, or all records of a kind such as datasets, without testing. The exit status ignores "
+        "them; may be repeated."
+    ),
 )
 def check(package: str, import_only: tuple[str, ...]) -> int:
     """Check the records that PACKAGE registers.

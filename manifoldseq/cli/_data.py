@@ -223,7 +223,7 @@ def _check_number(name: str, kind: str, sources: Sequence[str], views: str | Non
     able = ", ".join(sorted(name for name, one in named("estimators") if getattr(one, "input", "") in _OF_VIEWS))
     of_views = f"; estimators of views are {able}" if able else ""
     if views is not None:
-        raise BadInput(f"--views {views}: {name} requires {kind}, not views: leave it out{of_views}")
+        raise BadInput(f"--views {views}: {name} requires {kind}, not views: leave --views out{of_views}")
     together = "put them into one folder and pass the folder" if kind == "sequences" else "join them into one file"
     raise BadInput(f"{name} requires {kind} of one file, but {len(sources)} files are given: {together}{of_views}")
 

@@ -57,8 +57,8 @@ def chosen_columns(text: str, sources: Sequence[str], files: Sequence[SequenceDa
             )
         if len(files) > 1 and sizes != widths:
             raise BadInput(
-                f"--views {text}: {' and '.join(sources)} are views already, of {_and(widths)} columns: "
-                "leave it out, or name the columns of each, with a colon between them"
+                f"--views {text}: {' and '.join(sources)} are views already, of {_and(widths)} columns: leave --views "
+                "out, or name the columns of each file, with a colon between them"
             )
         ends = np.cumsum(sizes).tolist()
         if len(files) == 1:
@@ -68,8 +68,8 @@ def chosen_columns(text: str, sources: Sequence[str], files: Sequence[SequenceDa
     parts = _parts(text)
     if len(files) > 1 and len(parts) != len(files):
         raise BadInput(
-            f"--views {text} names the columns of {len(parts)} views for {len(files)} files: name those of each, "
-            "with a colon between them"
+            f"--views {text} names the columns of {len(parts)} views for {len(files)} files: name the columns of each "
+            "file, with a colon between them"
         )
     found: list[Columns] = []
     for v, items in enumerate(parts):
@@ -232,8 +232,8 @@ def paired(
         if by_row and [len(x) for x in part.sequences] != lengths:
             if part.labels is not None:
                 raise BadInput(
-                    f"{source} has labels of other rows than {sources[_place(leader, parts)]} has ids or labels: "
-                    "keep the labels in one of them"
+                    f"{source} has labels for other rows than the ids or labels of {sources[_place(leader, parts)]}: "
+                    "keep the labels in one file only"
                 )
             rows = part.sequences[0] if len(part) == 1 else np.concatenate(part.sequences)
             part = replace(part, sequences=np.split(rows, np.cumsum(lengths)[:-1]), ids=leader.ids)
@@ -341,8 +341,8 @@ def _labels(sources: Sequence[str], parts: Sequence[SequenceData], ids: Sequence
                 found[i], origin[i] = label, source
             elif label is not None and str(label) != str(found[i]):
                 raise BadInput(
-                    f"{ids[i]!r} has the label {found[i]!r} in {origin[i]} but {label!r} in {source}: correct one, or "
-                    "remove the labels from one of the files"
+                    f"{ids[i]!r} has the label {found[i]!r} in {origin[i]} but {label!r} in {source}: correct one "
+                    "label, or remove the labels from one of the files"
                 )
     if all(label is None for label in found):
         return None
@@ -444,7 +444,7 @@ def _check_swapped(
     others = [source for source, names in zip(sources, there, strict=True) if wanted <= names]
     if wanted.isdisjoint(there[file]) and others:
         raise BadInput(
-            f"{sources[file]} has no column {(views[v].names or ('',))[0]!r} of view {v}, but {others[0]} has: pass "
+            f"{sources[file]} has no column {(views[v].names or ('',))[0]!r} of view {v}, but {others[0]} has it: pass "
             f"the files in the order in which {run} was fitted on them"
         )
 

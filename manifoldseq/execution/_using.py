@@ -49,7 +49,7 @@ def using(kind: str = "serial", workers: Any = None, *, security: Any = None) ->
     [1, 2, 3]
     """
     if kind != "dask" and security is not None:
-        raise ValueError(f"security= goes with 'dask': the executor {quoted(kind)} stays in this process")
+        raise ValueError(f"security= is an option of 'dask': the executor {quoted(kind)} stays in this process")
     if kind == "serial":
         executor = _serial(workers)
     elif kind == "threads":

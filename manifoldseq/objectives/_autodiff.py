@@ -27,7 +27,7 @@ def differentiated(
         raise ValueError(f"unknown backend {backend!r}: choose one of {known}, or pass value_and_gradient")
     for name, given in (("device", device), ("dtype", dtype)):
         if given is not None and backend != "torch":
-            raise ValueError(f'{name}={given!r} goes with backend="torch", not with {backend!r}')
+            raise ValueError(f'{name}={given!r} is an option of backend="torch", not of {backend!r}')
     if find_spec(backend) is None:
         raise ImportError(f"backend={backend!r} needs {backend}: {_INSTALL[backend]}")
     if backend == "autograd":

@@ -54,8 +54,9 @@ class ByTorch(Differentiated):
             if "dtype" in str(error) or "scalar type" in str(error):
                 own = sorted({str(leaf.dtype) for leaf in leaves(at)})
                 raise ValueError(
-                    f"the cost {getattr(self.cost, '__name__', 'function')} multiplies tensors of several dtypes, the "
-                    f"point being {' and '.join(own)}: convert its own tensors, or give objective(dtype='float32')"
+                    f"the cost {getattr(self.cost, '__name__', 'function')} multiplies tensors of several dtypes, "
+                    f"while the point has {' and '.join(own)}: convert the tensors of the cost, or pass "
+                    "objective(dtype='float32')"
                 ) from error
             raise
         self.check_library(value)

@@ -118,5 +118,5 @@ def checked_like(gradient: Any, x: Tree, what: str, where: str = "") -> Tree:
             f"the {what}{where} is {type(gradient).__name__} of dtype {leaf.dtype}: it must be a real array"
         )
     if leaf.shape != x.shape:
-        raise ValueError(f"the {what}{where} has shape {leaf.shape}, the point has {x.shape}")
+        raise ValueError(f"the {what}{where} has shape {leaf.shape}, but the point has {x.shape}")
     return np.array(leaf, dtype=x.dtype, order="C")

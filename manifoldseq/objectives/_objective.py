@@ -389,8 +389,7 @@ def _sum(f: Objective, g: Objective) -> Objective:
     if _without_manifold(f) or _without_manifold(g):
         raise TypeError(
             "a least-squares objective can be added to other residuals only: write the other term as ms.residuals(…), "
-            "or make "
-            "a Problem of the residuals and add the term to problem.objective"
+            "or create a Problem from the residuals and add the term to problem.objective"
         )
     if f.riemannian != g.riemannian and f.value_and_gradient and g.value_and_gradient:
         raise ValueError(

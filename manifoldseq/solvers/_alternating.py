@@ -132,7 +132,9 @@ class Alternating(Solver):
         for update in updates.values():
             unknown = [name for name in update.factors if names and name not in names]
             if unknown:
-                raise ValueError(f"the update {update.name!r} replaces {unknown}, the manifold has the factors {names}")
+                raise ValueError(
+                    f"the update {update.name!r} replaces {unknown}, but the manifold has the factors {names}"
+                )
         covered = {name for update in updates.values() for name in update.factors or names}
         order = [*updates, *(n for n in names if n not in covered)] if self.order is None else list(self.order)
         unknown = [name for name in order if name not in updates and name not in names]

@@ -168,11 +168,11 @@ def in_structure_of(x: Any, new: Any, what: str = "a part of the model") -> Any:
     if not isinstance(x, tuple):
         leaf = np.asarray(new, dtype=x.dtype)
         if leaf.shape != x.shape:
-            raise ValueError(f"{what} returned an array of shape {leaf.shape} in place of {x.shape}")
+            raise ValueError(f"{what} returned an array of shape {leaf.shape} instead of {x.shape}")
         return freeze(leaf)
     if not isinstance(new, tuple | list) or len(new) != len(x):
         got = f"{len(new)} arrays" if isinstance(new, tuple | list) else type(new).__name__
-        raise ValueError(f"{what} returned {got}, the point is a tuple of {len(x)}")
+        raise ValueError(f"{what} returned {got}, but the point is a tuple of {len(x)}")
     return tuple([in_structure_of(a, b, what) for a, b in zip(x, new, strict=True)])
 
 

@@ -115,7 +115,7 @@ class SQP(Solver):
         clarabel()
         if problem.manifold.bounded:
             raise ValueError(
-                f"SQP takes no bounds such as those of {problem.manifold!r}: write them as inequalities on "
+                f"SQP does not support bounds such as those of {problem.manifold!r}: write them as inequalities on "
                 "ms.manifolds.Euclidean, or use solver='augmented-lagrangian'"
             )
         penalized = Penalized(problem, None, 1.0, None)

@@ -70,7 +70,7 @@ class Checkpoint:
                 f"Checkpoint(every_seconds={quoted(self.every_seconds)}): pass a number of seconds ≥ 0"
             )
         if not isinstance(self.fingerprint, str | None):
-            raise CheckpointError(f"Checkpoint(fingerprint={quoted(self.fingerprint)}): give a string, or None")
+            raise CheckpointError(f"Checkpoint(fingerprint={quoted(self.fingerprint)}): pass a string, or None")
 
     @classmethod
     def at(cls, checkpoint: Checkpoint | str | Path | None) -> Checkpoint | None:

@@ -110,7 +110,7 @@ def _of_several(tables: Sequence[Table], asked: Asked, names: Sequence[Any], *, 
     for table in tables[1:]:
         if asked.channels is None and (unlike := set(table.header) ^ set(first.header)):
             shown = ", ".join(map(repr, sorted(unlike)))[:200]
-            raise ReadError(f"{table.where} and {first.where} differ in {shown}: give all frames the same columns")
+            raise ReadError(f"{table.where} and {first.where} differ in {shown}: use the same columns in all frames")
         if columns.time is not None and (columns.time in table.stamps()) != columns.seconds:
             raise ReadError(f"{path} contain both dates and numbers in {columns.time}: convert them to one type")
     lengths = [len(table.frame) for table in tables]

@@ -107,7 +107,8 @@ class _Marks:
         codes = [names.setdefault(value, len(names)) for value in np.broadcast_to(values, shape).ravel().tolist()]
         if np.array(list(names)).dtype.kind not in "biufU":
             raise ReadError(
-                f"{self.path}, {quoted(self.label)} holds {quoted(next(iter(names)))}: pass numbers or text as labels"
+                f"{self.path}, {quoted(self.label)} contains {quoted(next(iter(names)))}: pass numbers or text as "
+                "labels"
             )
         return np.array(codes, np.intp), list(names)
 
@@ -155,7 +156,7 @@ def _of_variables(
         if axis not in array.dims or set(array.dims) != set(dims):
             shown, others = (", ".join(map(str, some)) or "no dimension" for some in (array.dims, dims))
             remedy = "leave one out with columns=[…], or name the label with label=…"
-            raise ReadError(f"{path}, variable {quoted(name)} has {shown}, {quoted(first)} has {others}: {remedy}")
+            raise ReadError(f"{path}, variable {quoted(name)} has {shown}, but {quoted(first)} has {others}: {remedy}")
     others = [name for name in dims if name != axis]
     series, channels = _sides(path, dims, axis, id if id is not None or len(others) != 1 else _series(others[0]))
     if channels is not None:

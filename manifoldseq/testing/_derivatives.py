@@ -64,7 +64,7 @@ def check_gradient(problem: Problem | tuple[Manifold, Objective], x: Any = None,
     problem = as_problem(problem)
     rng = np.random.default_rng(seed)
     if problem.objective.value_and_gradient is None:
-        raise ValueError("check_gradient: the objective has no value_and_gradient; give it with ms.objective(…)")
+        raise ValueError("check_gradient: the objective has no value_and_gradient: pass it to ms.objective(…)")
     exam = Examination(f"gradient on {problem.manifold!r}")
     gradient_laws(exam, problem, start(problem, x, rng), rng)
     return exam.report()
@@ -103,9 +103,11 @@ def check_hessian(problem: Problem | tuple[Manifold, Objective], x: Any = None, 
     rng = np.random.default_rng(seed)
     for ability in ("value_and_gradient", "hessian_product"):
         if getattr(problem.objective, ability) is None:
-            raise ValueError(f"check_hessian: the objective has no {ability}; give it with ms.objective(…)")
+            raise ValueError(f"check_hessian: the objective has no {ability}: pass it to ms.objective(…)")
     if problem.manifold.hessian is None:
-        raise ValueError(f"check_hessian: {problem.manifold!r} has no hessian: check the objective on one that has")
+        raise ValueError(
+            f"check_hessian: {problem.manifold!r} has no hessian: check the objective on a manifold that has one"
+        )
     exam = Examination(f"Hessian on {problem.manifold!r}")
     hessian_laws(exam, problem, start(problem, x, rng), rng)
     return exam.report()

@@ -72,7 +72,7 @@ def _report(record: Any, others: Sequence[hooks.Record]) -> Report:
     match record:
         case hooks.ModelSpec():
             if record.example is None:
-                raise NotExercised("it has no example: give ModelSpec(example=…)")
+                raise NotExercised("it has no example: set ModelSpec(example=…)")
             return check_model(record)
         case hooks.InitializerSpec() | hooks.UpdateSpec():
             if not record.model:
@@ -90,7 +90,7 @@ def _report(record: Any, others: Sequence[hooks.Record]) -> Report:
         case hooks.SolverSpec():
             solver = record.factory()
             if needs := lacking(solver):
-                raise NotExercised(f"it needs {' and '.join(needs)}, which the problems of check_solver lack")
+                raise NotExercised(f"it needs {' and '.join(needs)}, which the problems of check_solver do not have")
             return check_solver(solver)
         case hooks.EstimatorSpec():
             return _CHECKS.get(record.input, check_estimator)(record.factory())
@@ -147,7 +147,7 @@ def _finite(part: Any) -> bool:
 
 def _reader(record: hooks.ReaderSpec) -> Report:
     if record.example is None:
-        raise NotExercised("it has no example: give ReaderSpec(example=…)")
+        raise NotExercised("it has no example: set ReaderSpec(example=…)")
     exam = Examination(f"reader {record.name}")
     with tempfile.TemporaryDirectory() as folder:
         path = Path(record.example(Path(folder)))

@@ -293,7 +293,7 @@ def _dense(G: Any) -> Any:
     """Return a gradient; ValueError if it is sparse."""
     if G.layout != torch.strided:
         raise ValueError(
-            f"a parameter of shape {tuple(G.shape)} has a sparse gradient: make the embedding with sparse=False, or "
+            f"a parameter of shape {tuple(G.shape)} has a sparse gradient: create the embedding with sparse=False, or "
             "train it with keep_orthonormal(torch.optim.SparseAdam(...))"
         )
     return G

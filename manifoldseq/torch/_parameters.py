@@ -206,7 +206,7 @@ def check_tensor(data: Any) -> None:
     if not isinstance(data, torch.Tensor):
         raise ValueError(f"a parameter of type {type(data).__name__} is not a tensor: pass torch.as_tensor(array)")
     if isinstance(data, torch.nn.parameter.UninitializedParameter):
-        raise ValueError("a parameter of a lazy layer has no shape yet: call the network once on data, then this")
+        raise ValueError("a parameter of a lazy layer has no shape yet: call the network once on data first")
     if data.is_meta:
         raise ValueError(
             "a parameter on the device 'meta' has no values: call to_empty(device='cpu') and initialize it first"

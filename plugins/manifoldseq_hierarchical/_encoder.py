@@ -319,7 +319,9 @@ class HierarchicalSequenceEncoder(ClassNamePrefixFeaturesOutMixin, TransformerMi
         X = validate_rows(self, _of_rows(X), reset=True, finite=False, least=2)
         m = check_components(self.n_components, X.shape[1])
         if self._levels(len(X)) and len(X) < self.branching:
-            raise ValueError(f"X has {len(X)} frames, fewer than branching={self.branching}: lower it, or set levels=0")
+            raise ValueError(
+                f"X has {len(X)} frames, fewer than branching={self.branching}: lower branching, or set levels=0"
+            )
         made, recall = self._chosen(X, m)
         if recall is not None and recall < _UNSURE:
             more = "pass bits and segment_length" if self.bytes_per_frame is None else "allow more bytes_per_frame"
@@ -606,7 +608,7 @@ class HierarchicalSequenceEncoder(ClassNamePrefixFeaturesOutMixin, TransformerMi
         if apart is not None:
             check_number("apart", apart)
         if n_best > self.n_frames_:
-            raise ValueError(f"n_best={n_best} is more than the {self.n_frames_} frames of the sequence: lower it")
+            raise ValueError(f"n_best={n_best} is more than the {self.n_frames_} frames of the sequence: lower n_best")
         apart = 2.0 * self.segment_length_ if apart is None else float(apart)
         places, squared = self.index_.search(self._coordinates(self._frames(X)), self.beam, int(n_best), apart)
         return np.clip(places, 0, self.n_frames_ - 1), squared

@@ -518,7 +518,7 @@ class SubspaceKMeans(ClusterMixin, SubspaceCodes):
     def rotation(self) -> Array:
         """Return the orthogonal matrix V, shape (d, d), for ``objective="printed"``; the mixture has no such matrix."""
         if self._is_mixture:
-            raise ValueError("the coordinates of objective='mixture' are no rotation: choose objective='printed'")
+            raise ValueError("the coordinates of objective='mixture' are not a rotation: choose objective='printed'")
         return super().rotation()
 
     @property

@@ -346,7 +346,7 @@ class _Product(Geometry):
 def geometry(manifold: Any) -> Geometry:
     """Return the geometry of a manifold in jax; ``geometry.register(itsclass)`` adds one, see :class:`Geometry`."""
     raise TypeError(
-        f"{manifold!r} has no geometry in jax. There are Euclidean, Sphere, Oblique, Stiefel, Orthogonal, "
+        f"{manifold!r} has no geometry in jax. Supported are Euclidean, Sphere, Oblique, Stiefel, Orthogonal, "
         "SpecialOrthogonal, Grassmann, SymmetricPositiveDefinite, Positive, OpenBox, BoundedDiagonal, products and "
         "powers of them; @manifoldseq_jax.geometry.register(its class) adds another one"
     )
@@ -375,5 +375,5 @@ def _stiefel(manifold: Any) -> Geometry:
 @geometry.register(M.SymmetricPositiveDefinite)
 def _spd(manifold: Any) -> Geometry:
     if manifold != M.SymmetricPositiveDefinite(manifold.n):
-        raise TypeError(f"{manifold!r} has no geometry in jax: of its metrics, only the affine-invariant one has")
+        raise TypeError(f"{manifold!r} has no geometry in jax: only its affine-invariant metric is supported")
     return _SPD(manifold)

@@ -119,7 +119,9 @@ def minimize(
     rules = rule.rules if isinstance(rule, ms.AnyOf) else (rule,)
     for each in rules:
         if not compiles(each):
-            raise ValueError(f"the stopping rule {each!r} does not compile: use rules of manifoldseq but MaxTime")
+            raise ValueError(
+                f"the stopping rule {each!r} cannot be compiled: use the rules of manifoldseq except MaxTime"
+            )
     if isinstance(method, str):
         if method not in METHODS:
             raise ValueError(f"method={method!r}: choose one of {', '.join(map(repr, METHODS))}")
@@ -127,7 +129,7 @@ def minimize(
     x0 = tree_map(jnp.asarray, x0)
     dtype = np.result_type(*[leaf.dtype for leaf in leaves(x0)])
     if not np.issubdtype(dtype, np.floating):
-        raise TypeError(f"x0 has the dtype {dtype}: give a start of floating-point numbers")
+        raise TypeError(f"x0 has the dtype {dtype}: pass a start of floating-point numbers")
     x0 = tree_map(lambda leaf: leaf.astype(dtype), x0)
     return Solution(*_implicit(fun, manifold, method, rules, x0, _cast(params, dtype)))
 

@@ -307,13 +307,15 @@ class Compiled(Solver):
         for rule in rules:
             if not compiles(rule):
                 raise ValueError(
-                    f"the stopping rule {rule!r} does not compile: a batch of jax takes rules of the core only"
+                    f"the stopping rule {rule!r} cannot be compiled: a compiled batch supports the rules of the core "
+                    "only"
                 )
         traces = [problem.objective.traced for problem in problems]
         dtype, costs = dtype_of(points), {trace.cost for trace in traces if trace is not None}
         if len(costs) > 1:
             raise ValueError(
-                "the problems of a batch of jax have one cost function, and differ in its data: pass them as args of "
+                "the problems of a compiled batch must have the same cost function, with different data: pass the data "
+                "as args of "
                 "ms.objective(cost, args=…)"
             )
         given = [trace.args for trace in traces if trace is not None]

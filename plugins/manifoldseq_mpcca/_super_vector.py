@@ -196,7 +196,7 @@ class _BagEncoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
         check_parameters(self, _RULES)
         most, K = self.max_descriptors, self.n_components
         if most is not None and isinstance(K, Integral) and most < K:
-            raise ValueError(f"max_descriptors={most} is less than n_components={K}: raise it")
+            raise ValueError(f"max_descriptors={most} is less than n_components={K}: increase max_descriptors")
 
 
 class FisherVector(_BagEncoder):

@@ -235,10 +235,10 @@ class Moments:
             which = ", ".join(column(int(j), of_view) for j in still[:3]) + (" and more" if len(still) > 3 else "")
             if len(still) == view.shape[1] or (len(still) and constant == "error"):
                 what = "is constant: remove it" if len(still) == 1 else "are constant: remove them"
-                raise ValueError(f"{which} of view {v} {what}, no density describes it")
+                raise ValueError(f"{which} of view {v} {what}, because constant columns have no density")
             if len(still):
-                what = "is constant: it says" if len(still) == 1 else "are constant: they say"
-                warnings.warn(f"{which} of view {v} {what} nothing of the other columns", stacklevel=5)
+                what = "is constant: it contains" if len(still) == 1 else "are constant: they contain"
+                warnings.warn(f"{which} of view {v} {what} no information on the other columns", stacklevel=5)
                 variance[still] = np.maximum(scale[still], 1.0) ** 2
             means.append(shift + offset)
             variances.append(variance)

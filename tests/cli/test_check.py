@@ -107,7 +107,7 @@ def test_reproductions_are_never_run_and_named(checked: Check) -> None:
     [
         (
             ("models", 'ModelSpec("x", build=build)'),
-            "model x: only imported: it has no example: give ModelSpec(example=…)",
+            "model x: only imported: it has no example: set ModelSpec(example=…)",
         ),
         (("readers", 'ReaderSpec("x", ("*.stranger",), read)'), "reader x: only imported: it has no example"),
         (
@@ -117,7 +117,7 @@ def test_reproductions_are_never_run_and_named(checked: Check) -> None:
         (("plots", 'PlotSpec("x", is_mean, draw)'), "plot x: only imported: no estimator of this package names it"),
         (
             ("solvers", 'SolverSpec("x", "stranger_new._plugin:Picky")'),
-            "solver x: only imported: it needs batched, which the problems of check_solver lack",
+            "solver x: only imported: it needs batched, which the problems of check_solver do not have",
         ),
     ],
     fast=1,

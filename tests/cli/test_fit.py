@@ -336,7 +336,7 @@ def test_estimator_of_views_gets_shares_of_the_columns(run: Run, tmp_path: Path)
         ("mixture-pcca needs views: assign the 5 columns to views, such as --views 1,4", fit),
         ("--views 3,3: pass the number of columns of each view, with the sum 5", (*fit, "--views", "3,3")),
         (
-            "--views 3,2: sign requires sequences, not views: leave it out",
+            "--views 3,2: sign requires sequences, not views: leave --views out",
             ("fit", "sign", "two-levels", "--views", "3,2"),
         ),
     ):

@@ -537,8 +537,8 @@ def test_mistakes_get_one_sentence_and_leave_nothing(run: Run, files: Path, nume
         ((one, views, "kar_*:"), "view 1 has no columns: name at least one on each side of a colon"),
         ((one, views, "kar_*:label"), "has no column 'label'"),
         ((files / "both.npy", views, "kar:zer"), "its columns have no names, pass numbers from 0 to 20, such as"),
-        ((*two, views, "kar_*"), "names the columns of 1 views for 2 files: name those of each"),
-        ((*two, views, "10,11"), "are views already, of 12 and 9 columns: leave it out"),
+        ((*two, views, "kar_*"), "names the columns of 1 views for 2 files: name the columns of each file"),
+        ((*two, views, "10,11"), "are views already, of 12 and 9 columns: leave --views out"),
         ((*two, views, "zer_*:kar_*"), f"no column of {two[0]} matches 'zer_*'"),
         ((two[0], files / "short.csv"), "has 120 rows but " + str(files / "short.csv") + " has 119, and "),
         ((two[0], files / "short.csv"), "short.csv has no ids to pair them by: add a column 'id' to each file"),
@@ -561,7 +561,10 @@ def test_mistakes_get_one_sentence_and_leave_nothing(run: Run, files: Path, nume
             "rows requires samples of one file, but 2 files are given: join them into one file; estimators of views",
         ),
         (("sign", *two), "sign requires sequences of one file, but 2 files are given: put them into one folder"),
-        (("sign", one, views, "12,9"), "--views 12,9: sign requires sequences, not views: leave it out; estimators of"),
+        (
+            ("sign", one, views, "12,9"),
+            "--views 12,9: sign requires sequences, not views: leave --views out",
+        ),
     ):
         status, _, err = run("fit", *arguments, "-o", files / "run")
         assert status == 2 and sentence in err and "mixture-pcca" in err and not (files / "run").exists()
@@ -592,7 +595,7 @@ def test_apply_says_when_files_are_exchanged_or_columns_taken_by_place(run: Run,
     folder = tmp_path / "run"
     assert run("fit", "mixture-pcca", first, second, "--no-quality", "-o", folder)[0] == 0
     status, _, err = run("apply", folder, second, first, "-o", tmp_path / "out.csv")
-    assert status == 2 and f"{second} has no column 'a' of view 0, but {first} has: pass the files in the order" in err
+    assert status == 2 and f"{second} has no column 'a' of view 0, but {first} has it: pass" in err
     status, out, err = run("apply", folder, first, second, "-o", tmp_path / "out.csv")
     assert status == 0 and "by place" not in out, err
     np.save(tmp_path / "x.npy", X[:, :2])

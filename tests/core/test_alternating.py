@@ -231,7 +231,7 @@ def errors() -> dict[str, tuple[Any, str]]:
         "no gradient": (run("alternating", gradient=False), r"factors \['V'\] have no update and the objective has no"),
         "foreign factor": (
             lambda: ms.minimize(odd, x0, solver="alternating"),
-            r"'odd' replaces \['W'\], the manifold has",
+            r"'odd' replaces \['W'\], but the manifold has",
         ),
         "stochastic inside": (lambda: Alternating(inner_solver=SGD()), "use a solver that never raises the objective"),
         "no rule": (lambda: Alternating(inner_stop=5), "inner_stop=5"),  # type: ignore[arg-type]

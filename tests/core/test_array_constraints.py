@@ -184,7 +184,7 @@ def test_the_number_of_entries_must_not_change() -> None:
 
 def test_a_wrong_vjp_is_named() -> None:
     wrong = ms.constraint(lambda x: -x, vjp=lambda x, w: w[:2])
-    with pytest.raises(ValueError, match=r"the gradient of inequality 0 has shape \(2,\), the point has \(3,\)"):
+    with pytest.raises(ValueError, match=r"the gradient of inequality 0 has shape \(2,\), but the point has \(3,\)"):
         ms.minimize(ms.Problem(Sphere(3), lambda x: x[0], inequalities=wrong), seed=0)
 
 

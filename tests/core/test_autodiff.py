@@ -311,7 +311,7 @@ def test_torch_computes_in_its_own_dtype_and_device() -> None:
 def test_what_does_not_fit_raises_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(ValueError, match="unknown backend 'tensorflow': choose one of 'autograd', 'jax', 'torch'"):
         ms.objective(cubes, backend="tensorflow")
-    with pytest.raises(ValueError, match="device='cuda' goes with backend=\"torch\", not with 'autograd'"):
+    with pytest.raises(ValueError, match="device='cuda' is an option of backend=\"torch\", not of 'autograd'"):
         ms.objective(cubes, device="cuda")
     for name in ("jax", "torch"):  # as if they were not installed
         monkeypatch.setitem(sys.modules, name, None)

@@ -316,5 +316,5 @@ def test_sentences(arguments: tuple[Any, ...], sentence: str) -> None:
 
 
 def test_security_goes_with_a_cluster() -> None:
-    with pytest.raises(ValueError, match="security= goes with 'dask'"), using("threads", 2, security=object()):
+    with pytest.raises(ValueError, match="security= is an option of 'dask'"), using("threads", 2, security=object()):
         pass

@@ -80,7 +80,7 @@ def test_arrays_of_the_objective_stay_its_own() -> None:
         ("", {}, "pass the path of a directory"),
         ("new", {"every_seconds": -1}, "pass a number of seconds"),
         ("new", {"every_seconds": float("nan")}, "pass a number of seconds"),
-        ("new", {"fingerprint": b"x"}, "give a string, or None"),
+        ("new", {"fingerprint": b"x"}, "pass a string, or None"),
     ],
 )
 def test_a_checkpoint_that_cannot_be_raises_an_error_before_the_run(

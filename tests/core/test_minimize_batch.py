@@ -550,10 +550,10 @@ def test_starts_off_the_manifold_are_projected_if_asked() -> None:
         ({}, ValueError, "n_problems=None: pass the number of problems, or their starts"),
         ({"n_problems": 0}, ValueError, "n_problems=0"),
         ({"n_problems": 2.5}, ValueError, "n_problems=2.5: use a whole number"),
-        ({"x0": np.eye(8, 3)}, ValueError, r"a row of x0 has shape \(3,\), the manifold needs \(8, 3\)"),
+        ({"x0": np.eye(8, 3)}, ValueError, r"a row of x0 has shape \(3,\), but the manifold needs \(8, 3\)"),
         ({"x0": np.zeros((0, 8, 3))}, ValueError, "one leading axis of the same length"),
         ({"x0": np.ones((2, 8, 3)) * np.nan}, ValueError, "NaN or infinite"),
-        ({"x0": np.zeros((2, 3, 8))}, ValueError, r"has shape \(3, 8\), the manifold needs \(8, 3\)"),
+        ({"x0": np.zeros((2, 3, 8))}, ValueError, r"has shape \(3, 8\), but the manifold needs \(8, 3\)"),
         ({"x0": np.stack([np.eye(8, 3)] * 2), "n_problems": 3}, ValueError, "x0 has 2 starts for 3 problems"),
         ({"x0": "svd", "n_problems": 2}, ValueError, "unknown initializer 'svd': this problem has none"),
         ({"n_problems": 2, "stop": 100}, TypeError, "stop=100 is not a stopping rule"),
@@ -573,7 +573,7 @@ def test_unusable_arguments(given: dict[str, Any], error: Any, sentence: str) ->
 def test_unusable_problems() -> None:
     f = ms.objective(lambda x: 0.0, lambda x: 0 * x)
     mixed = [ms.Problem(Euclidean(2), f), ms.Problem(Euclidean(3), f)]
-    with pytest.raises(ValueError, match=r"problem 1 is over Euclidean\(3\), problem 0 over Euclidean\(2\)"):
+    with pytest.raises(ValueError, match=r"problem 1 is over Euclidean\(3\), but problem 0 is over Euclidean\(2\)"):
         ms.minimize_batch(mixed)
     with pytest.raises(ValueError, match="empty sequence"):
         ms.minimize_batch([])

@@ -35,10 +35,10 @@ def test_off_the_manifold() -> None:
     [
         ((np.zeros(3), np.eye(3)), r"x0 must be a tuple of 3 arrays \(lam, V, U\)"),
         (np.zeros(3), r"x0 must be a tuple of 3 arrays \(lam, V, U\)"),
-        ((np.zeros(3), np.eye(3), np.eye(3, 6)), r"x0, factor 'U' has shape \(3, 6\), the manifold needs \(6, 3\)"),
+        ((np.zeros(3), np.eye(3), np.eye(3, 6)), r"x0, factor 'U' has shape \(3, 6\), but the manifold needs \(6, 3\)"),
         (
             (np.zeros((1, 3)), np.eye(3), np.eye(6, 3)),
-            r"x0, factor 'lam' has shape \(1, 3\), the manifold needs \(3,\)",
+            r"x0, factor 'lam' has shape \(1, 3\), but the manifold needs \(3,\)",
         ),
         ((np.array([0, np.nan, 0]), np.eye(3), np.eye(6, 3)), "NaN or infinite"),
         ((np.ones(3), np.eye(3), np.eye(6, 3)), r"x0 is off CanonicalLDS\(m=6, n=3, bound=0.9\) by 0.1"),
@@ -102,13 +102,13 @@ def test_whole_numbers_of_numpy_are_whole_numbers() -> None:
 
 def test_wrong_starts_of_single_and_nested_manifolds() -> None:
     problem, _, _ = procrustes()
-    with pytest.raises(ValueError, match=r"x0 has shape \(3, 8\), the manifold needs \(8, 3\)"):
+    with pytest.raises(ValueError, match=r"x0 has shape \(3, 8\), but the manifold needs \(8, 3\)"):
         ms.minimize(problem, np.eye(8, 3).T)
     with pytest.raises(TypeError, match="x0 has dtype complex128"):
         ms.minimize(problem, np.eye(8, 3) * 1j)
     M = Product(Product(Euclidean(2), Euclidean(3), names=("a", "b")), Euclidean(1), names=("pair", "c"))
     nested = ms.Problem(M, ms.objective(lambda x: 0.0, lambda x: x))
-    with pytest.raises(ValueError, match=r"factor 'pair'.*\(4,\), the manifold needs \(3,\)"):
+    with pytest.raises(ValueError, match=r"factor 'pair'.*\(4,\), but the manifold needs \(3,\)"):
         ms.minimize(nested, ((np.ones(2), np.ones(4)), np.ones(1)))
 
 
@@ -147,7 +147,11 @@ def test_what_a_cost_may_return(value: Any, error: type[Exception] | None, sente
     [
         (lambda x: (x[0],), TypeError, "the gradient must be a tuple of 2 parts like the point, got 1 parts"),
         (lambda x: x[0], TypeError, "must be a tuple of 2 parts like the point, got ndarray"),
-        (lambda x: (x[0], x[1].T), ValueError, r"the gradient, factor 1 has shape \(2, 4\), the point has \(4, 2\)"),
+        (
+            lambda x: (x[0], x[1].T),
+            ValueError,
+            r"factor 1 has shape \(2, 4\), but the point has \(4, 2\)",
+        ),
         (lambda x: [list(x[0]), x[1]], None, ""),
     ],
 )

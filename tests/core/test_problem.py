@@ -188,7 +188,7 @@ def test_a_function_is_a_rule() -> None:
 
 def test_a_rule_says_a_status_or_nothing() -> None:
     problem = ms.Problem(Stiefel(5, 2), cost, gradient=gradient)
-    with pytest.raises(TypeError, match=r"returned True: return an ms.Status to end, None to continue"):
+    with pytest.raises(TypeError, match=r"returned True: return an ms.Status to end the run, or None to continue"):
         ms.minimize(problem, stop=lambda so_far: so_far.nit >= 0, seed=0)  # type: ignore[arg-type,return-value]
     for wrong in (3, "1e-6", ms.MaxIterations):
         with pytest.raises(TypeError, match="is not a stopping rule"):

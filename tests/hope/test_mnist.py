@@ -67,7 +67,7 @@ def test_truncated_and_exchanged_files_raise_an_error(folder: Path) -> None:
         (whole[:40] + bytes(20) + whole[60:], "truncated or not a gzip"),
         (short, "contains 3919 bytes"),
         (labels, "exchanged"),
-        (fewer, "3 images, t10k-labels-idx1-ubyte.gz 5 labels"),
+        (fewer, "3 images, but t10k-labels-idx1-ubyte.gz contains 5 labels"),
         (b"", "idx file|truncated"),
     ):
         (folder / name).write_bytes(content)

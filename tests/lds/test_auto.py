@@ -108,7 +108,7 @@ def test_wrong_settings_raise_an_error() -> None:
     X = oscillations()
     with pytest.raises(ValueError, match="n_clusters='many' is not known: pass a whole number, or 'auto'"):
         LDSKMeans("many").fit(X)
-    with pytest.raises(ValueError, match="init has a number of clusters: pass it as n_clusters"):
+    with pytest.raises(ValueError, match="init determines the number of clusters: pass this number"):
         LDSKMeans("auto", init=np.zeros(16, dtype=int)).fit(X)
     with pytest.raises(ValueError, match="n_clusters='auto' is chosen by fit, from all sequences"):
         LDSKMeans("auto").partial_fit(X)

@@ -194,7 +194,7 @@ WRONG_STARTS: dict[str, tuple[Callable[[Any], Any], str]] = {
     "complex": (lambda x: leaves_by(lambda leaf: leaf + 1j, x), " has dtype complex128: a point is made of real"),
     "fewer factors": (lambda x: x[:-1], r" must be a tuple of \d arrays"),
     "twice the rows": (
-        lambda x: leaves_by(lambda leaf: np.repeat(leaf, 2, axis=0), x), r", factor '\w+' has shape .*, the manifold"
+        lambda x: leaves_by(lambda leaf: np.repeat(leaf, 2, axis=0), x), r", factor '\w+' has shape .*, but the manifold"
     ),
 }  # fmt: skip
 INITIALIZED: dict[str, tuple[str, Callable[..., Any]]] = {
@@ -240,14 +240,14 @@ def test_a_start_off_the_manifold_is_projected(model: str, fit: Callable[..., An
 
 WRONG_PARTS: dict[str, tuple[dict[str, Any], str]] = {
     "an update without a point": (
-        {"updates": {"em": lambda *of: None}}, "the update 'em' of 'hope.vmf' returned NoneType, the point is a tuple"
+        {"updates": {"em": lambda *of: None}}, "the update 'em' of 'hope.vmf' returned NoneType, but the point is"
     ),
     "an update of one factor": (
         {"updates": {"em": lambda model, x, sums: x[:1]}}, "the update 'em' of 'hope.vmf' returned 1 arrays"
     ),
     "an update that is transposed": (
         {"updates": {"em": lambda model, x, sums: (x[0], x[1].T)}},
-        r"the update 'em' of 'hope.vmf' returned an array of shape \(8, 4\) in place of \(4, 8\)",
+        r"the update 'em' of 'hope.vmf' returned an array of shape \(8, 4\) instead of \(4, 8\)",
     ),
     "no updates": ({"updates": {}}, "the solver '(online-)?em' needs an update, but the model has none"),
     "statistics of no rows": ({"statistics": lambda *of: {"n": 1.0}}, "statistics returned dict: return a dataclass"),

@@ -287,7 +287,7 @@ def changed(view, place, value):
         (
             {},
             [X, np.tile([3.3, 1.0], (30, 1))],
-            "column 0, column 1 of view 1 are constant: remove them, no density describes it",
+            "column 0, column 1 of view 1 are constant: remove them, because constant columns have no density",
         ),
         (dict(n_components=31), [X, Y], "n_components=31 exceeds the 30 rows of the data: lower n_components"),
         (

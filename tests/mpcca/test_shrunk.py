@@ -161,7 +161,7 @@ def test_a_constant_column_warns_and_changes_nothing_else():
     (X, Y), _ = drawn(mixture(K=2), 200)
     flat = np.insert(Y, 2, 3.5, axis=1)
     plain = MixturePCCA(2, 2, tol=0, max_iter=10, random_state=0, **FIXED).fit(X, Y)
-    with pytest.warns(UserWarning, match="column 2 of view 1 is constant: it says nothing") as caught:
+    with pytest.warns(UserWarning, match="column 2 of view 1 is constant: it contains no information") as caught:
         model = MixturePCCA(2, 2, tol=0, max_iter=10, random_state=0, **FIXED).fit(X, flat)
     assert caught[0].filename == __file__
     found = model.impute(X, None)[1]

@@ -230,7 +230,7 @@ def test_bad_bags_raise_an_error(bad, sentence):
         ({"power": 2.0}, "power=2.0 is not valid: pass a number above 0 and at most 1"),
         ({"intra_normalize": "l2"}, "intra_normalize='l2' is not valid: pass True or False"),
         ({"max_descriptors": 0}, "max_descriptors=0 is not valid: pass a whole number of at least 1, or None"),
-        ({"max_descriptors": 1}, "max_descriptors=1 is less than n_components=2: raise it"),
+        ({"max_descriptors": 1}, "max_descriptors=1 is less than n_components=2: increase"),
         ({"parts": "shared"}, "parts='shared' is not known: choose 'both', 'gradient' or 'latent'"),
         ({"covariance_type": "tied"}, "covariance_type='tied' is not known: choose 'diag' or 'full'"),
         ({"n_components": 0}, "n_components=0 is not valid"),

@@ -74,7 +74,7 @@ GOOD = SAMPLES.astype("<i2").tobytes()
         (b"NIST_1A\n   abcd\n", "neither"),
         (b"hello world, this is text", "neither"),
         (sphere("01", GOOD)[:500], "truncated or damaged"),
-        (sphere("01", GOOD[:-2]), "truncated: its header says 6 samples, 5"),
+        (sphere("01", GOOD[:-2]), "truncated: its header declares 6 samples, but it contains 5"),
         (sphere("01", GOOD, sample_checksum="-i 1"), "damaged: its samples sum to 298"),
         (sphere("01", GOOD, sample_coding="-s26 pcm,embedded-shorten-v2.00"), "w_decode"),
         (sphere("01", GOOD, sample_coding="-s4 ulaw"), "convert it to pcm"),

@@ -328,7 +328,7 @@ def test_defects_raise_an_error(frame, case):
 
 
 def test_sentences_of_several_frames(frame):
-    with says("frame 1 and frame 0 differ in 'x', 'y': give all frames the same columns"):
+    with says("frame 1 and frame 0 differ in 'x', 'y': use the same columns in all frames"):
         from_frame([frame({"x": [1]}), frame({"y": [1]})])
     with says("frame 'b' has no column 'x', unlike the first frame: use the same"):
         from_frame({"a": frame({"x": [1]}), "b": frame({"y": [1]})}, columns=["x"])

@@ -75,8 +75,8 @@ def _whole(path: FilePath, load: Loader, name: str, length: int) -> NDArray[np.i
     array = load(name)
     if array.dtype.kind not in "iu" or array.shape != (length,):
         raise ReadError(
-            f"{path}, array {quoted(name)} has shape {array.shape} of {array.dtype}, a sparse matrix of this kind has "
-            f"{length} whole numbers there: save it again with scipy.sparse.save_npz"
+            f"{path}, array {quoted(name)} has shape {array.shape} of {array.dtype}, but a sparse matrix of this kind "
+            f"needs {length} whole numbers: save it again with scipy.sparse.save_npz"
         )
     return array.astype(np.int64)
 
@@ -96,7 +96,8 @@ def _indices(path: FilePath, load: Loader, name: str, entries: int, size: int) -
     if entries and not 0 <= (least := int(found.min())) <= (most := int(found.max())) < size:
         wrong = least if least < 0 else most
         raise ReadError(
-            f"{path}, array {quoted(name)} has the index {wrong}, of {size} that there are: it is damaged, save the "
+            f"{path}, array {quoted(name)} has the index {wrong}, but indices must be below {size}: it is damaged, "
+            "save the "
             "matrix again"
         )
     return found

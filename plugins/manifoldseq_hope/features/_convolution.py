@@ -333,7 +333,7 @@ class ConvolutionalFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, B
             self.image_shape_ = self._shape(X.shape[1], shape)
             self._check_room()
         elif shape is not None and shape != self.image_shape_:
-            raise ValueError(f"X has images of shape {shape}: pass images of shape {self.image_shape_}, as fit got")
+            raise ValueError(f"X has images of shape {shape}: pass images of shape {self.image_shape_}, as in fit")
         return X
 
     def _shape(self, size: int, found: tuple[int, ...] | None) -> tuple[int, ...]:
@@ -358,7 +358,9 @@ class ConvolutionalFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, B
         (H, W, channels), sizes = sizes_of(self.image_shape_), self._sizes
         h, w = ((n - 1) * step + size for size, step, n in zip(*sizes, strict=True))
         if sizes[0] == (1, 1) != (H, W) and channels == 1:
-            raise ValueError(f"patch_size={quoted(self.patch_size)}: a patch of one pixel is always constant, raise it")
+            raise ValueError(
+                f"patch_size={quoted(self.patch_size)}: a patch of one pixel is always constant: increase patch_size"
+            )
         if h > H or w > W:
             raise ValueError(
                 f"images of {H} x {W} pixels (n_features={H * W}) are smaller than the {h} x {w} that "

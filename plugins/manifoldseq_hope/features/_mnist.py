@@ -101,7 +101,8 @@ def read_mnist(folder: Path | str | None = None, *, verify: bool = True) -> Digi
         y = _read(place / labels, 1, verify)
         if len(X) != len(y):
             raise ValueError(
-                f"{images} holds {len(X)} images, {labels} {len(y)} labels: the files do not belong together"
+                f"{images} contains {len(X)} images, but {labels} contains {len(y)} labels: the files do not belong "
+                "together"
             )
         parts += [X.reshape(len(X), -1), y.astype(np.int64)]
     return Digits(*parts)
@@ -176,5 +177,5 @@ def _array(path: Path, stream: gzip.GzipFile, n_axes: int, taken: int) -> NDArra
     raw = stream.read(count)
     if len(raw) < count or stream.read(1):
         held = f"{len(raw)} bytes" if len(raw) < count else "more bytes"
-        raise ValueError(f"{path} states {shape} and contains {held}: it is truncated or damaged, fetch it again")
+        raise ValueError(f"{path} declares {shape} but contains {held}: it is truncated or damaged, fetch it again")
     return np.frombuffer(raw, np.uint8).reshape(shape)

@@ -39,7 +39,7 @@ def checked_sizes(layers: Any, n_features: int) -> Sizes:
         if pair:
             n_latent = min(D, int(K)) if M is None else int(M)
             if n_latent > D:
-                raise ValueError(f"layers[{place}]: M={n_latent} exceeds the {D} inputs of the layer, lower it")
+                raise ValueError(f"layers[{place}]: M={n_latent} exceeds the {D} inputs of the layer: lower M")
         found.append((n_latent, int(K)))
         D = int(K)
     return tuple(found)

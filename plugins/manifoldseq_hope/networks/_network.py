@@ -361,7 +361,7 @@ class HOPENetworkClassifier(ClassNamePrefixFeaturesOutMixin, TransformerMixin, C
         found, expected = kind_of_labels("validation's y", y), kind_of_labels("y", learnt)
         y = _labels(X, y)
         if found != expected:
-            raise ValueError(f"validation's y has {found}, y has {expected}: pass labels of one type")
+            raise ValueError(f"validation's y has {found}, but y has {expected}: pass labels of one type")
         found = np.searchsorted(self.classes_, y).clip(max=len(self.classes_) - 1)
         return X, np.where(self.classes_[found] == y, found, -1)
 

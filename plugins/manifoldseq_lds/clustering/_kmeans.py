@@ -343,7 +343,8 @@ class LDSKMeans(Chosen, ClassNamePrefixFeaturesOutMixin, TransformerMixin, Clust
         if self.n_clusters == AUTO:
             if not isinstance(self.init, str):
                 raise ValueError(
-                    "init has a number of clusters: pass it as n_clusters, or init='k-means++' with 'auto'"
+                    "init determines the number of clusters: pass this number as n_clusters, or init='k-means++' with "
+                    "'auto'"
                 )
             store = marked(checkpoint, lambda: (self, X if isinstance(X, Systems) else list(X)))
             choice = chosen_by_default(self, X, checkpoint=store and store.child("choice"), **options)

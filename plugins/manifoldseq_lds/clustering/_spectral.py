@@ -155,7 +155,8 @@ class LDSSpectralClustering(Chosen, ClusterMixin, SequenceEstimator):
         systems, identifier = learned_systems(made, X)
         if len(systems) < self.n_clusters:
             raise ValueError(
-                f"X has {len(systems)} sequences for n_clusters={self.n_clusters}: pass more sequences or lower it"
+                f"X has {len(systems)} sequences for n_clusters={self.n_clusters}: pass more sequences or lower "
+                "n_clusters"
             )
         keep_moment_weights(self, made.moments, systems)
         with one_blas_thread():

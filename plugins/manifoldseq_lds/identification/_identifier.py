@@ -329,7 +329,8 @@ class LDSIdentifier(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None)
         check_channel_names(self, X)
         if self.method != "n4sid":
             raise ValueError(
-                f"partial_fit supports method='n4sid' only, but method={quoted(self.method)}: set it, or use fit"
+                f"partial_fit supports method='n4sid' only, but method={quoted(self.method)}: set method='n4sid', or "
+                "use fit"
             )
         if begun and x.shape[1] != self.n_features_in_:
             raise ValueError(

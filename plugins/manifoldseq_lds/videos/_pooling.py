@@ -391,7 +391,9 @@ def _given(X: Any) -> list[Blocks] | None:
 def _cut_all(sequences: Sequence[Array], window: int, stride: int) -> list[Blocks]:
     for i, sequence in enumerate(sequences):
         if len(sequence) < window:
-            raise ValueError(f"sequence {i} has {len(sequence)} time steps but a block has window={window}: lower it")
+            raise ValueError(
+                f"sequence {i} has {len(sequence)} time steps but a block has window={window}: lower window"
+            )
     return [cut_sequence(sequence, window, stride) for sequence in sequences]
 
 

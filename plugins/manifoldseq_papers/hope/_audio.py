@@ -75,7 +75,7 @@ def read_sphere(path: str | os.PathLike[str]) -> tuple[Samples, int]:
     count = _number(path, fields, "sample_count", len(data) // (2 * channels))
     if len(data) < 2 * channels * count:
         raise ms.storage.ReadError(
-            f"{path} is truncated: its header says {count} samples, {len(data) // (2 * channels)} are there; "
+            f"{path} is truncated: its header declares {count} samples, but it contains {len(data) // (2 * channels)}: "
             "copy it again"
         )
     samples = np.frombuffer(data, _FORMATS[order], count * channels).reshape(count, channels).astype(np.int16)

@@ -138,7 +138,7 @@ def _filters(rate: int, length: int, n_filters: int) -> Float:
     empty = np.flatnonzero(~weights.any(axis=1))
     if len(empty):
         raise ValueError(
-            f"n_filters={n_filters}: filter {empty[0]} contains no frequency at {rate} samples/s, lower it"
+            f"n_filters={n_filters}: filter {empty[0]} contains no frequency at {rate} samples/s: lower n_filters"
         )
     weights.flags.writeable = False
     return weights

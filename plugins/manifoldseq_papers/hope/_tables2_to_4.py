@@ -398,7 +398,7 @@ def _shallow(
 
 def _check_width(M: int) -> None:
     if M > SIDE**2:
-        raise ValueError(f"layers[0]: M={M} exceeds the {SIDE**2} inputs of the layer, lower M")
+        raise ValueError(f"layers[0]: M={M} exceeds the {SIDE**2} inputs of the layer: lower M")
 
 
 def _check(seeds: int, epochs: int, orthogonality: str, search: bool) -> None:

@@ -168,7 +168,9 @@ class _Results:
         if resume and self.path.is_file():
             document = json.loads(ms.storage.read_bytes(self.path))
             if document.get("settings") != mark:
-                raise ValueError(f"{self.path} has results of other settings: choose another folder, or no --resume")
+                raise ValueError(
+                    f"{self.path} has results of other settings: choose another folder, or leave out --resume"
+                )
             self.found = document["runs"]
         folder.mkdir(parents=True, exist_ok=True)
 
