@@ -5,8 +5,8 @@ from typing import TYPE_CHECKING, Any
 
 from .._extras import needing
 from ._assembly import Prepared, problem_of
-from ._choice import Choice, Step, as_good, summary
-from ._clusters import choose_n_clusters, most_stable, numbers_of_clusters
+from ._choice import AGREEMENT, Choice, Step, as_good, preferred, summary
+from ._clusters import COMPARED, SPLITS, choose_n_clusters, numbers_of_clusters
 
 if TYPE_CHECKING:
     from ._criteria import DensityCriteria
@@ -15,6 +15,9 @@ if TYPE_CHECKING:
     from ._row_mixture import RowMixture
 
 __all__ = [
+    "AGREEMENT",
+    "COMPARED",
+    "SPLITS",
     "Choice",
     "DensityCriteria",
     "MixtureModel",
@@ -26,8 +29,8 @@ __all__ = [
     "as_good",
     "choose_n_clusters",
     "mixture_model",
-    "most_stable",
     "numbers_of_clusters",
+    "preferred",
     "problem_of",
     "summary",
 ]

@@ -13,8 +13,7 @@ if TYPE_CHECKING:
     from .clustering._kernel_matrix import LDSKernelMatrix
     from .clustering._kmeans import LDSKMeans
     from .clustering._neighbors import LDSNeighbors
-    from .clustering._selection import ClusteringChoice, choose_clustering, plot_choice
-    from .clustering._settings import SettingsChoice
+    from .clustering._selection import choose_clustering
     from .clustering._spectral import LDSSpectralClustering
     from .coding._atom_families import AtomFamily, AtomProblem
     from .coding._classifier import LDSClassifier
@@ -52,7 +51,6 @@ _HOMES = {
     "CentreRule": "means._centre_rules",
     "CentreTask": "means._centre_rules",
     "Chi2Kernel": "kernels._histograms",
-    "ClusteringChoice": "clustering._selection",
     "GrassmannKernel": "kernels._grassmann",
     "LBPTOP": "videos._lbp",
     "LDSClassifier": "coding._classifier",
@@ -69,7 +67,6 @@ _HOMES = {
     "MomentKernel": "kernels._moments",
     "ProjectionKernel": "kernels._projection",
     "PyramidPooling": "videos._pooling",
-    "SettingsChoice": "clustering._settings",
     "SpanCompression": "means._span_compression",
     "SymmetricProjectionKernel": "kernels._symmetric",
     "StateEstimates": "systems._state_estimates",
@@ -82,7 +79,6 @@ _HOMES = {
     "dynamic_textures": "videos._generated_textures",
     "hierarchical_batch": "coding._learning",
     "modes": "systems._modes",
-    "plot_choice": "clustering._selection",
     "plot_kernel_matrix": "_plots",
     "plot_reconstruction": "_plots",
     "plot_spectra": "_plots",
@@ -101,7 +97,6 @@ __all__ = [
     "CentreRule",
     "CentreTask",
     "Chi2Kernel",
-    "ClusteringChoice",
     "GrassmannKernel",
     "LDSClassifier",
     "LDSDictionaryLearning",
@@ -117,7 +112,6 @@ __all__ = [
     "MomentKernel",
     "ProjectionKernel",
     "PyramidPooling",
-    "SettingsChoice",
     "SpanCompression",
     "StateEstimates",
     "SymmetricProjectionKernel",
@@ -130,7 +124,6 @@ __all__ = [
     "dynamic_textures",
     "hierarchical_batch",
     "modes",
-    "plot_choice",
     "plot_kernel_matrix",
     "plot_reconstruction",
     "plot_spectra",

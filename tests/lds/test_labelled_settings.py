@@ -74,7 +74,7 @@ def test_a_class_with_one_sequence_leaves_the_choice_to_the_rule_without_labels(
     X, y = levels_and_tones()
     y[0] = 7
     model = LDSClassifier().fit(X, y)
-    assert hasattr(model.choice_, "forecasts")
+    assert [step.heading for step in model.choice_.steps] == ["forecast error", "stability", "stability"]
 
 
 def test_settings_of_many_sequences_are_compared_on_some_of_each_class() -> None:

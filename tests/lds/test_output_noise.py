@@ -85,7 +85,7 @@ def test_the_stabilizer_that_stands_for_auto():
         assert model.used_parameters_["identifier.stabilizer"] == used
     # a choice of settings, which keeps what an identifier says, names what stands for it
     model = LDSKMeans(2, identifier=LDSIdentifier(method="n4sid"), random_state=0).fit(X * 2)
-    assert {one["stabilizer"] for one in model.choice_.compared} == {"CG"}
+    assert {one["stabilizer"] for one in model.choice_.steps[-1].params} == {"CG"}
 
 
 def test_covariances_are_those_of_the_noise():

@@ -39,8 +39,8 @@ from ..means._centre_rules import CanonicalMean, resolved_rule
 from ..means._common_problem import beyond, items_of, points_of
 from ..systems._record import Systems
 from ._epoch import RACE, Clustering, absorbed, distances
-from ._selection import Chosen, ClusteringChoice, chosen_by_default
-from ._settings import SettingsChoice, choose_settings, is_open, settled
+from ._selection import Chosen, chosen_by_default
+from ._settings import choose_settings, is_open, settled
 
 Array = NDArray[np.floating[Any]]
 
@@ -199,7 +199,7 @@ class LDSKMeans(Chosen, ClassNamePrefixFeaturesOutMixin, TransformerMixin, Clust
         Why the best start ended; ``INTERRUPTED`` if Ctrl-C ended or prevented any start.
     n_clusters_ : int
         The number of clusters, K.
-    choice_ : SettingsChoice or ClusteringChoice
+    choice_ : manifoldseq.models.Choice
         The comparison for ``n_states="auto"``, or for ``n_clusters="auto"``, which contains the former.
         ``print(model.choice_)`` prints a table. Absent if both were given.
     stability_ : float
@@ -251,8 +251,6 @@ class LDSKMeans(Chosen, ClassNamePrefixFeaturesOutMixin, TransformerMixin, Clust
     >>> np.ptp(labels.reshape(2, 5), axis=1).tolist()
     [0, 0]
     """
-
-    stored_types = (*SequenceEstimator.stored_types, ClusteringChoice, SettingsChoice)
 
     def __init__(
         self,

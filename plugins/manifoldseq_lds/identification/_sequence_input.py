@@ -19,6 +19,7 @@ from manifoldseq.estimators import (
     quoted,
     validate_sequences,
 )
+from manifoldseq.models import Choice, Step
 
 from ..systems._record import Systems
 from ._identifier import RULES, LDSIdentifier
@@ -51,7 +52,7 @@ def check_moments(name: str, value: Any) -> None:
 class SequenceEstimator(ObjectParameters, BaseEstimator):
     """Base class of estimators of sequences or `Systems`, with the parameters `identifier` and `n_states`."""
 
-    stored_types: ClassVar[tuple[type, ...]] = (Systems, LDSIdentifier, *_KERNELS)
+    stored_types: ClassVar[tuple[type, ...]] = (Systems, LDSIdentifier, *_KERNELS, Choice, Step)
     n_states: int | str
     identifier: LDSIdentifier | None
 
