@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 from manifoldseq.estimators import quoted
 
 if TYPE_CHECKING:
-    from ._choice import ImputationChoice
     from ._gradient_vector import Encoding, gradient_vectors, private_parts
     from ._mixture_pcca import MixturePCCA
     from ._parameters import Mixture
@@ -20,7 +19,6 @@ if TYPE_CHECKING:
 _HOMES = {
     "Encoding": "_gradient_vector",
     "FisherVector": "_super_vector",
-    "ImputationChoice": "_choice",
     "Mixture": "_parameters",
     "MixturePCCA": "_mixture_pcca",
     "MultiViewSuperVector": "_super_vector",
@@ -34,7 +32,6 @@ _HOMES = {
 __all__ = [
     "Encoding",
     "FisherVector",
-    "ImputationChoice",
     "Mixture",
     "MixturePCCA",
     "MultiViewSuperVector",
