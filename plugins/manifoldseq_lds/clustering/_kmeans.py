@@ -132,8 +132,8 @@ class LDSKMeans(Chosen, ClassNamePrefixFeaturesOutMixin, TransformerMixin, Clust
         which chooses three states as well, has a purity of 0.96. To change the number of states of a choice:
         ``model.set_params(**{**fitted.choice_.best_params, "n_states": 4})``.
     identifier : LDSIdentifier, optional
-        Identifier of sequences; it is copied. It has no effect on `Systems`. With ``n_states="auto"``, here and in the
-        identifier, its delay, `center` and (for ``method="pca"``) `stabilizer` are also chosen if they have their
+        Identifier of sequences; it is copied. It has no effect on `Systems`. With ``n_states="auto"``, and no number
+        of states in the identifier, its delay, `center` and (for ``method="pca"``) `stabilizer` are also chosen if they have their
         defaults, ``"auto"`` for delay and `center`; other parameters are kept. The choice always compares systems of
         ``method="pca"``, independently of the identifier's `method`.
     bound : float

@@ -74,7 +74,7 @@ def is_open(estimator: Any, X: Any) -> bool:
     given = estimator.identifier
     return (
         estimator.n_states == "auto"
-        and (given is None or given.n_states == "auto")
+        and (given is None or given.n_states in (None, "auto"))
         and not isinstance(X, Systems)
         and not on_disk(X)
     )
