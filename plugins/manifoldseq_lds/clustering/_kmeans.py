@@ -133,9 +133,9 @@ class LDSKMeans(Chosen, ClassNamePrefixFeaturesOutMixin, TransformerMixin, Clust
         ``model.set_params(**{**fitted.choice_.best_params, "n_states": 4})``.
     identifier : LDSIdentifier, optional
         Identifier of sequences; it is copied. It has no effect on `Systems`. With ``n_states="auto"``, and no number
-        of states in the identifier, its delay, `center` and (for ``method="pca"``) `stabilizer` are also chosen if they have their
-        defaults, ``"auto"`` for delay and `center`; other parameters are kept. The choice always compares systems of
-        ``method="pca"``, independently of the identifier's `method`.
+        of states in the identifier, its delay, `center` and (for ``method="pca"``) `stabilizer` are also chosen if they
+        have their defaults, ``"auto"`` for delay and `center`; other parameters are kept. The choice always compares
+        systems of ``method="pca"``, independently of the identifier's `method`.
     bound : float
         Upper bound of the singular values of A for ``mean="canonical"``, as (12) requires. Members may have larger
         singular values; a member that is nearer to the others than the computed mean becomes the centre.
