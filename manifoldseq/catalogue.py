@@ -1,4 +1,4 @@
-"""Records of the core's own manifolds, solvers and readers; targets are strings, so that listing imports no code."""
+"""Records of the core: manifolds, solvers, estimators, plots and readers. Targets are strings: nothing is imported."""
 
 from . import hooks
 from .hooks._lookup import add_core
@@ -225,6 +225,12 @@ RECORDS = (
     hooks.EstimatorSpec(
         "pca", "manifoldseq.evaluation:PrincipalComponents", input="samples",
         summary="Principal components of rows: a control",
+    ),
+    hooks.PlotSpec(
+        "choice",
+        accepts="manifoldseq.models._choice:accepts",
+        draw="manifoldseq.models._choice:draw",
+        summary="The compared settings with the figure that decided and its standard error; the chosen ones are ringed",
     ),
     hooks.ReaderSpec("npz", ("*.npz",), "manifoldseq.storage:read_npz", summary="NumPy archives of arrays"),
     hooks.ReaderSpec("npy", ("*.npy",), "manifoldseq.storage:read_npy", summary="One NumPy array"),

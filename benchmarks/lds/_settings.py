@@ -57,7 +57,7 @@ def defaults(sequences: list[np.ndarray], truth: np.ndarray, K: int, seeds: int)
         spectral=float(np.mean([purity(one, truth) for one in spectral])),
         seconds=float(np.median(spent)),
         chosen=[fit.choice_.best_params for fit in fits],
-        advice=[fit.choice_.advice for fit in fits],
+        advice=["; ".join(fit.choice_.notes) for fit in fits],
     )
 
 

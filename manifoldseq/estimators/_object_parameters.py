@@ -212,8 +212,9 @@ def _default_of_annotation(owner: Callable[..., Any], name: str) -> Any:
 def used_settings(model: Any) -> dict[str, Any]:
     """Return the values that a fit used for settings that it chose, and for settings that another one overrides.
 
-    They are the attribute ``name_`` of each parameter that is ``"auto"`` and, with dotted names, ``used_parameters_``.
-    Settings with the same last name and value, such as ``n_states`` and ``identifier.n_states``, are merged.
+    They are the attribute ``name_`` of each parameter that is ``"auto"`` or None and, with dotted names,
+    ``used_parameters_``. Settings with the same last name and value, such as ``n_states`` and ``identifier.n_states``,
+    are merged.
 
     Examples
     --------
@@ -227,7 +228,9 @@ def used_settings(model: Any) -> dict[str, Any]:
     found: dict[str, Any] = {}
     for name, value in model.get_params(deep=False).items():
         used = getattr(model, f"{name}_", None)
-        if isinstance(value, str) and value == "auto" and isinstance(used, str | int | float | np.number):
+        if (value is None or (isinstance(value, str) and value == "auto")) and isinstance(
+            used, str | int | float | np.number
+        ):
             found[name] = used
     found |= getattr(getattr(model, "choice_", None), "best_params", {})
     found |= getattr(model, "used_parameters_", {})

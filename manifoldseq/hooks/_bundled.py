@@ -16,7 +16,7 @@ NAMES: Mapping[str, Mapping[str, str]] = {
         "kernels": "projection martin martin-rbf binet-cauchy grassmann symmetric-projection dynamics chi2",
         "domains": "lds histograms",
         "datasets": "japanese-vowels basic-motions dynamic-textures damaged-structure noisy-textures echoes two-tones",
-        "plots": "lds-choice lds-kernel-matrix lds-spectra lds-reconstruction lds-worst-reconstruction",
+        "plots": "lds-kernel-matrix lds-spectra lds-reconstruction lds-worst-reconstruction",
     },
     "manifoldseq-hope": {
         "models": "hope.movmf hope.gmm hope.family hope.vmf",
@@ -41,7 +41,6 @@ NAMES: Mapping[str, Mapping[str, str]] = {
         "estimators": "sequence-kmeans sequence-classifier sequence-neighbors",
         "kernels": "statistics spectrum autocovariance shape warping convolutions",
         "domains": "sequences",
-        "plots": "sequence-choice",
     },
     "manifoldseq-jax": {"solvers": "jax:lbfgs jax:bb jax:tr"},
     "manifoldseq-papers": {

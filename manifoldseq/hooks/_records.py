@@ -309,10 +309,10 @@ class EstimatorSpec(Record):
     with, by default simple baselines of the same task (`evaluation.default_controls`). For results other than clusters,
     classes, features and neighbours, ``quality(model, X, y, seed) -> evaluation.Evaluation`` computes the figures; it
     raises ValueError with the reason if there are none. ``auto`` names parameters that `fit` chooses if they are
-    ``"auto"``; `manifoldseq fit --choose` sets those that are not given. After such a `fit`, ``choice_`` has
-    ``best_params`` (a dict), ``time`` (seconds) and, as its text, a table of the compared settings. ``cost(model, X) ->
-    str`` describes the computations of a fit in advance; it returns "" if the fit chooses nothing. ``models`` names the
-    registered models that it minimizes.
+    ``"auto"``; `manifoldseq fit --choose` sets those that are not given. After such a `fit`, ``choice_`` is a
+    `manifoldseq.models.Choice`, whose tables and plot are shown. ``cost(model, X) -> str`` describes the computations
+    of a fit in advance; it returns "" if the fit chooses nothing. ``models`` names the registered models that it
+    minimizes.
     """
 
     kind = "estimators"

@@ -1,11 +1,14 @@
 from ._assembly import Prepared as Prepared
 from ._assembly import problem_of as problem_of
+from ._choice import AGREEMENT as AGREEMENT
 from ._choice import Choice as Choice
 from ._choice import Step as Step
 from ._choice import as_good as as_good
+from ._choice import preferred as preferred
 from ._choice import summary as summary
+from ._clusters import COMPARED as COMPARED
+from ._clusters import SPLITS as SPLITS
 from ._clusters import choose_n_clusters as choose_n_clusters
-from ._clusters import most_stable as most_stable
 from ._clusters import numbers_of_clusters as numbers_of_clusters
 from ._criteria import DensityCriteria as DensityCriteria
 from ._estimator import ModelEstimator as ModelEstimator

@@ -1,8 +1,8 @@
-"""Choices among settings: figures of the compared settings, the rule of one standard error, tables."""
+"""Choices among settings: figures of the compared settings, the rule of one standard error, tables, the plot."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -15,8 +15,15 @@ if TYPE_CHECKING:
 Array = NDArray[np.floating[Any]]
 Settings = dict[str, Any]
 TITLE = "How the settings were chosen"
+AGREEMENT = "agreement of random halves (adjusted Rand index)"
+"""The axis label of steps by stability: clusters of one random half of the data, carried to the other, against its own.
+"""
 SHOWN = 12
 """Rows of a table that are printed; a chosen row is printed wherever it is."""
+LINES = 8
+"""Lines of a plot, at most: with more combinations of settings, the horizontal axis is the row of the table."""
+_LONGEST = 24
+"""Letters of a name along an axis."""
 
 
 def as_good(values: Array, best: Array) -> bool:
@@ -25,7 +32,8 @@ def as_good(values: Array, best: Array) -> bool:
     Parameters
     ----------
     values, best : ndarray of shape (n,)
-        Figures of two settings on the same n folds, halves or rows, n >= 2.
+        Figures of two settings on the same n folds, halves or rows, n >= 2. A setting with a figure that is not finite
+        is not as good.
 
     Examples
     --------
@@ -34,8 +42,34 @@ def as_good(values: Array, best: Array) -> bool:
     >>> as_good(np.array([0.8, 1.8, 2.8]), np.array([1.0, 2.0, 3.0]))
     False
     """
+    if not np.isfinite(values).all():
+        return False
     behind = best - values
     return bool(behind.mean() <= behind.std(ddof=1) / np.sqrt(len(behind)))
+
+
+def preferred(values: Sequence[Array], preference: Sequence[Any]) -> int:
+    """Return the row of the chosen setting: the most preferred of those that are `as_good` as the best.
+
+    Of several settings with the same preference, the one with the largest mean figure is chosen.
+
+    Parameters
+    ----------
+    values : sequence of ndarray of shape (n,)
+        Figures (larger is better) of each setting on the same n folds, halves or rows.
+    preference : sequence
+        A sort key of each setting; the largest is preferred.
+
+    Examples
+    --------
+    >>> values = [np.array([0.9, 1.0, 1.0]), np.array([1.0, 0.9, 0.9]), np.array([0.3, 0.4, 0.3])]
+    >>> preferred(values, [2, 3, 4])
+    1
+    """
+    means = [float(one.mean()) for one in values]
+    best = means.index(max(means))
+    good = [i for i, one in enumerate(values) if as_good(one, values[best])]
+    return max(good or [best], key=lambda i: (preference[i], means[i]))
 
 
 def summary(values: Array) -> tuple[Array, Array]:
@@ -102,31 +136,43 @@ class Step:
         return lines
 
     def plot(self, ax: Axes | None = None) -> Axes:
-        """Plot the figures: the setting with the most values is the horizontal axis, and the others are lines."""
+        """Plot the figures: the setting with the most values is the horizontal axis, and the others are lines.
+
+        With more than eight lines, the horizontal axis is the row of the table, and the last setting that varies gives
+        the colours.
+        """
         from ..report import line_style, prepared_axes
 
         ax, params = prepared_axes(ax), self.params
-        values = {name: sorted({one[name] for one in params}) for name in params[0]}
-        along = max(values, key=lambda name: (len(values[name]), name == "n_clusters"))
-        groups: dict[tuple[Any, ...], list[int]] = {}
+        names = list(params[0])
+        levels = {name: len({repr(one[name]) for one in params}) for name in names}
+        along = max(names, key=lambda name: (levels[name], name == "n_clusters"))
+        others, places = [name for name in names if name != along], [one[along] for one in params]
+        if any(isinstance(place, bool) or not isinstance(place, float | int | np.number) for place in places):
+            places = [place if len(place) <= _LONGEST else f"{place[: _LONGEST - 1]}…" for place in map(str, places)]
+        if len({text({name: one[name] for name in others}) for one in params}) > LINES:
+            along, places = "row of the table", list(range(1, len(params) + 1))
+            others = [name for name in names if 1 < levels[name] <= LINES][-1:]
+        groups: dict[str, list[int]] = {}
         for i, one in enumerate(params):
-            groups.setdefault(tuple((name, one[name]) for name in values if name != along), []).append(i)
-        for series, (others, rows) in enumerate(groups.items()):
-            rows = sorted(rows, key=lambda i: params[i][along])
-            x = [params[i][along] for i in rows]
-            legend = ", ".join(f"{name}={value}" for name, value in others) or None
+            groups.setdefault(text({name: one[name] for name in others if levels[name] > 1}), []).append(i)
+        for series, (legend, rows) in enumerate(groups.items()):
+            rows = sorted(rows, key=places.__getitem__)
+            style = line_style(series, len(rows))
+            if isinstance(places[0], str) or along not in names:  # there is nothing between two names or rows
+                style |= {"linestyle": "", "marker": style["marker"] or "."}
             spread = None if self.error is None else self.error[rows]
-            style = line_style(series, len(x))
-            if any(isinstance(value, str) for value in x):  # there is nothing between two names
-                style |= {"linestyle": "", "marker": "o"}
-            ax.errorbar(x, self.figure[rows], spread, capsize=2, label=legend, **style)
+            x = [places[i] for i in rows]
+            ax.errorbar(x, self.figure[rows], spread, capsize=2, label=legend or None, **style)
         ring: dict[str, Any] = {"marker": "o", "markersize": 13, "fillstyle": "none", "linestyle": ""}
-        x = [params[i][along] for i in self.chosen]
+        x = [places[i] for i in self.chosen]
         ax.plot(x, self.figure[self.chosen], label="chosen", color=line_style(None)["color"], **ring)
         ax.set(xlabel=along, ylabel=self.label)
         ax.set_title(TITLE)
-        if all(isinstance(value, int | np.integer) for value in values[along]):
-            ax.set_xticks(values[along])
+        if all(isinstance(place, int | np.integer) for place in places) and along in names:
+            ax.set_xticks(sorted(set(places)))
+        if isinstance(places[0], str):
+            ax.tick_params("x", rotation=30)
         ax.legend(frameon=False, fontsize="small")
         return ax
 
@@ -138,7 +184,7 @@ class Choice:
     Attributes
     ----------
     steps : list of Step
-        The steps in order; `plot` shows the last step.
+        The steps in order; `plot` shows the last step that compares several settings.
     best_params : dict
         The chosen settings, for ``estimator.set_params(**choice.best_params)``.
     notes : list of str
@@ -168,7 +214,18 @@ class Choice:
 
     def plot(self, ax: Axes | None = None) -> Axes:
         """Plot the figures by which the settings were chosen."""
-        return self.steps[-1].plot(ax)
+        several = [step for step in self.steps if len(step.params) > 1]
+        return (several or self.steps)[-1].plot(ax)
+
+
+def accepts(result: Any) -> bool:
+    """Return whether a result is a fitted estimator that has compared settings."""
+    return bool(getattr(getattr(getattr(result, "estimator", None), "choice_", None), "steps", None))
+
+
+def draw(ax: Axes, result: Any) -> None:
+    """Draw the figures by which the settings of a fitted estimator were chosen."""
+    result.estimator.choice_.plot(ax)
 
 
 def text(settings: Mapping[str, Any]) -> str:

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..kernels import agreements, kernel_kmeans
-from ._choice import Step, summary
+from ._choice import AGREEMENT, Step, preferred, summary
 
 Array = NDArray[np.floating[Any]]
 
@@ -21,7 +21,6 @@ SPLITS = 12
 """Pairs of random halves."""
 COMPARED = 480
 """Members of which halves are compared, at most."""
-HEADING, LABEL = "agreement", "agreement of random halves (adjusted Rand index)"
 
 
 def numbers_of_clusters(n_members: int) -> list[int]:
@@ -33,30 +32,6 @@ def numbers_of_clusters(n_members: int) -> list[int]:
     [2, 3, 4, 5]
     """
     return [k for k in CLUSTERS if PER_CLUSTER * k <= n_members] or [2]
-
-
-def most_stable(stability: Array, error: Array, clusters: Sequence[int]) -> int:
-    """Return the row of the chosen setting: the most clusters whose halves agree as well as those of any other number.
-
-    Agreements within the standard error of the best one count as equal. Of several settings with as many clusters, the
-    most stable one is chosen. NaN: not compared.
-
-    Parameters
-    ----------
-    stability, error : ndarray of shape (n,)
-        Agreements of halves and their standard errors.
-    clusters : sequence of int, of length n
-
-    Examples
-    --------
-    >>> most_stable(np.array([0.95, 0.93, 0.4]), np.array([0.03, 0.02, 0.02]), [2, 3, 4])
-    1
-    """
-    top = int(np.nanargmax(stability))
-    good = np.flatnonzero(stability >= stability[top] - error[top])
-    number = np.asarray(clusters)[good]
-    good = good[number == number.max()]
-    return int(good[stability[good].argmax()])
 
 
 def choose_n_clusters(gram: Array, rng: np.random.Generator) -> Step:
@@ -73,7 +48,8 @@ def choose_n_clusters(gram: Array, rng: np.random.Generator) -> Step:
     Returns
     -------
     Step
-        The setting ``n_clusters`` that `most_stable` chooses is ``step.params[step.chosen[0]]``.
+        The chosen setting ``n_clusters`` is ``step.params[step.chosen[0]]``: the largest number whose halves agree as
+        well as those of any other number, see `preferred`.
 
     Examples
     --------
@@ -91,7 +67,7 @@ def choose_n_clusters(gram: Array, rng: np.random.Generator) -> Step:
     def find(K: Array, numbers: Sequence[int]) -> list[NDArray[np.int64]]:
         return [kernel_kmeans(K, k, rng)[0] for k in numbers]
 
-    values = [agreements(gram, rng.permutation(len(gram)), clusters, find) for _ in range(SPLITS)]
-    stability, error = summary(np.array(values).T)
+    values = np.array([agreements(gram, rng.permutation(len(gram)), clusters, find) for _ in range(SPLITS)]).T
+    stability, error = summary(values)
     params = [{"n_clusters": k} for k in clusters]
-    return Step(HEADING, LABEL, params, stability, [most_stable(stability, error, clusters)], error)
+    return Step("agreement", AGREEMENT, params, stability, [preferred(list(values), clusters)], error)

@@ -98,8 +98,8 @@ def draw_plots(fitted: Fitted, plots: Iterable[str] | None = None) -> list[Drawi
     ----------
     fitted : Fitted
     plots : iterable of str, optional
-        Names of registered plots; by default the plots in the record of the estimator. Plots that do not accept
-        `fitted` are skipped.
+        Names of registered plots; by default ``"choice"``, the compared settings, and the plots in the record of the
+        estimator. Plots that do not accept `fitted` are skipped.
 
     Returns
     -------
@@ -127,9 +127,9 @@ def _drawn_plot(record: hooks.PlotSpec, fitted: Fitted) -> Drawing:
 
 
 def plots_of(estimator: Any) -> tuple[str, ...]:
-    """Return the plots in the record of an estimator's class, or none without a record."""
+    """Return the plot of a choice and the plots in the record of an estimator's class, or none without a record."""
     found = hooks.record_of(estimator)
-    return () if found is None else found[1].plots
+    return () if found is None else ("choice", *found[1].plots)
 
 
 def parsed(name: str, text: str) -> Drawing:

@@ -1,5 +1,6 @@
 """Storage of a long sequence in about one byte per frame, and search for places in it."""
 
+import time
 import warnings
 from dataclasses import dataclass
 from typing import Any, Self
@@ -19,6 +20,7 @@ from manifoldseq.estimators import (
     quoted,
     validate_rows,
 )
+from manifoldseq.models import Choice, Step, summary
 
 from ._classes import one_per_frame
 from ._closed_form import check_components, leading_directions, weighted_centroids
@@ -220,6 +222,8 @@ class HierarchicalSequenceEncoder(ClassNamePrefixFeaturesOutMixin, TransformerMi
     bits_ : int or None
         The number of bits per coordinate; None with `n_groups`.
     relative_ : bool
+    choice_ : manifoldseq.models.Choice
+        The recall and the bytes per frame of the compared codes. It exists only if codes were compared.
     estimated_recall_ : float or None
         The fraction of noisy copies of training frames that are found within ten frames of their position, or where the
         path passes the same place again. It is None if `bits` is given without a budget.
@@ -246,7 +250,7 @@ class HierarchicalSequenceEncoder(ClassNamePrefixFeaturesOutMixin, TransformerMi
     True
     """
 
-    stored_types = (Path, NodeSubspaces, ScalarQuantizer, ProductQuantizer, RelativeQuantizer)
+    stored_types = (Path, NodeSubspaces, ScalarQuantizer, ProductQuantizer, RelativeQuantizer, Choice, Step)
 
     components_: NDArray[np.float32] | None
     center_: NDArray[np.float32]
@@ -322,7 +326,11 @@ class HierarchicalSequenceEncoder(ClassNamePrefixFeaturesOutMixin, TransformerMi
             raise ValueError(
                 f"X has {len(X)} frames, fewer than branching={self.branching}: lower branching, or set levels=0"
             )
-        made, recall = self._chosen(X, m)
+        made, choice = self._chosen(X, m)
+        recall = None if choice is None else float(choice.steps[0].figure[choice.steps[0].chosen[0]])
+        self.__dict__.pop("choice_", None)
+        if choice is not None:
+            self.choice_ = choice
         if recall is not None and recall < _UNSURE:
             more = "pass bits and segment_length" if self.bytes_per_frame is None else "allow more bytes_per_frame"
             warnings.warn(
@@ -336,8 +344,9 @@ class HierarchicalSequenceEncoder(ClassNamePrefixFeaturesOutMixin, TransformerMi
         self.tail_, self.recent_ = made.tail, np.zeros((0, 1), np.float32)
         return self
 
-    def _chosen(self, X: NDArray, m: int | None) -> tuple[_Fit, float | None]:
-        """Return the sequence in the requested or the best code, and the estimated recall."""
+    def _chosen(self, X: NDArray, m: int | None) -> tuple[_Fit, Choice | None]:
+        """Return the sequence in the requested or the best code, and the record of the choice."""
+        began = time.perf_counter()
         longest = max(1, len(X) // (2 * self.branching))
         length = min(_LENGTH if isinstance(self.segment_length, str) else self.segment_length, longest)
         scalar = self.n_groups is None and self.subspace == "shared"
@@ -354,12 +363,19 @@ class HierarchicalSequenceEncoder(ClassNamePrefixFeaturesOutMixin, TransformerMi
                 f"bytes_per_frame={budget} is too little for {len(X)} frames of {X.shape[1]} numbers: pass at least "
                 f"{least:.2g}"
             )
-        recalls = self._estimated(X, made)
-        # within a budget, of codes that find as much, the shortest segments: they bear changes of speed best
-        enough = max(recalls) - (_AS_GOOD if budget is None else _AS_SURE)
-        good = [k for k in range(len(made)) if recalls[k] >= enough]
+        found, error = summary(self._found(X, made))
+        # within a budget, of codes that find as much, the shortest segments: they bear changes of speed best. The
+        # tolerances are prices of bytes and of speed, not errors of the estimate, which are given in the record
+        enough = found.max() - (_AS_GOOD if budget is None else _AS_SURE)
+        good = [k for k in range(len(made)) if found[k] >= enough]
         best = min(good, key=lambda k: made[k].nbytes if budget is None else made[k].length)
-        return made[best], recalls[best]
+        params = [{"bits": one.bits, "relative": one.relative, "segment_length": one.length} for one in made]
+        columns = {"bytes per frame": np.array([one.nbytes / len(X) for one in made])}
+        step = Step("recall", "fraction of noisy copies that are found", params, found, [best], error, columns)
+        chosen = {name: params[best][name] for name in ("bits", "relative") if getattr(self, name) == "auto"}
+        if budget is None and self.segment_length == "auto":
+            chosen["segment_length"] = made[best].length
+        return made[best], Choice([step], chosen, [], time.perf_counter() - began)
 
     def _codes(self, X: NDArray, length: int, scalar: bool) -> list[tuple[int, bool, int | None]]:
         """Return bits, `relative` and frames per point (None: set by the budget) of the codes to compare."""
@@ -421,8 +437,8 @@ class HierarchicalSequenceEncoder(ClassNamePrefixFeaturesOutMixin, TransformerMi
             own = max(own, self.segment_length)
         return own if own <= min(_LONGEST, longest) else None
 
-    def _estimated(self, X: NDArray, made: list[_Fit]) -> list[float]:
-        """Return the fraction of noisy copies of training frames that are found in each code.
+    def _found(self, X: NDArray, made: list[_Fit]) -> Array:
+        """Return 1 for each noisy copy of a training frame that is found in each code, else 0, (codes, copies).
 
         A copy is found if its place is within ten frames, or if the frame at that place is as similar to the original
         as frames at an interval of ten. The latter must be another visit of the same place (the frames ten before and
@@ -433,7 +449,7 @@ class HierarchicalSequenceEncoder(ClassNamePrefixFeaturesOutMixin, TransformerMi
         own = X[at].astype(np.float64)
         alike = np.median(_gaps(X, at, np.where(at + _APART < len(X), at + _APART, at - _APART)))
         asked = own + _NOISE * np.sqrt(alike / X.shape[1]) * rng.standard_normal(own.shape)
-        recalls = []
+        results = []
         for fit in made:
             Z = (asked - fit.center).astype(np.float32)
             Z = Z if fit.components is None else Z @ fit.components.T
@@ -445,8 +461,8 @@ class HierarchicalSequenceEncoder(ClassNamePrefixFeaturesOutMixin, TransformerMi
             ]
             shares = np.linspace(1, 0, 8, endpoint=False)
             still = np.all([_gaps(X, at + np.rint(s * (found - at)).astype(int), at) <= alike for s in shares], axis=0)
-            recalls.append(float(np.mean((np.abs(found - at) <= _APART) | again[0] | again[1] | still)))
-        return recalls
+            results.append((np.abs(found - at) <= _APART) | again[0] | again[1] | still)
+        return np.array(results, dtype=float)
 
     def _moments(self, X: NDArray, length: int) -> tuple[Moments, Array]:
         """Return the moments of segments, and their points about the mean of all frames.

@@ -1,7 +1,8 @@
 """Clusters and the subspace that separates them: the alternating minimization of F (1), and the estimator."""
 
+import time
 import warnings
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -29,6 +30,7 @@ from manifoldseq.estimators import (
     row_blocks,
     warn_of_few_distinct,
 )
+from manifoldseq.models import Choice, Step
 
 from ._closed_form import check_components, encode, energy, leading_directions, nearest, weighted_centroids
 from ._coordinates import SubspaceCodes
@@ -278,6 +280,8 @@ class SubspaceKMeans(ClusterMixin, SubspaceCodes):
         The probabilities of the clusters (mixture only).
     shrinkage_ : float
         The weight of the target, a multiple of the columns' variances, in `covariance_` (mixture only).
+    choice_ : manifoldseq.models.Choice
+        The criterion of the compared numbers of clusters and of coordinates; it exists only if a number is ``"auto"``.
     log_likelihood_, bic_ : float
         The mean log-density of a frame, and the Bayesian information criterion (mixture only).
     singular_values_ : ndarray of shape (min(K, d),)
@@ -320,7 +324,7 @@ class SubspaceKMeans(ClusterMixin, SubspaceCodes):
     3
     """
 
-    stored_types = (Moments, Statistics, Prior)
+    stored_types = (Moments, Statistics, Prior, Choice, Step)
 
     def __init__(
         self,
@@ -384,11 +388,12 @@ class SubspaceKMeans(ClusterMixin, SubspaceCodes):
         init = self._checked_init(X)
         n_starts = self.n_init if isinstance(init, str) and init != "segments" else 1
         m = None if self.n_components == "auto" else check_components(self.n_components, X.shape[1])
+        choice = None
         if self.objective == "printed":
             self._check_printed()
             problem: Any = Alternation.of(X, weight, int(self.n_clusters), m)
         else:
-            problem = self._mixture_problem(X, weight, m, init, n_starts)
+            problem, choice = self._mixture_problem(X, weight, m, init, n_starts)
 
         def run(number: int, rng: np.random.Generator, **loop: Any) -> ms.Run:
             return ms.iterate(
@@ -403,6 +408,9 @@ class SubspaceKMeans(ClusterMixin, SubspaceCodes):
         best = fit_starts(self, run, *data, n_starts=n_starts, **options)
         for name in ("statistics_", "prior_", "moments_", "weights_", "covariance_", "shrinkage_", "bic_", "energy_"):
             self.__dict__.pop(name, None)  # of another objective
+        self.__dict__.pop("choice_", None)
+        if choice is not None:
+            self.choice_ = choice
         self.n_clusters_, self.batches_ = problem.n_clusters, 1
         self.n_iter_, self.history_, self.status_ = best.nit, best.history, best.status
         if isinstance(problem, Alternation):
@@ -543,16 +551,17 @@ class SubspaceKMeans(ClusterMixin, SubspaceCodes):
 
     def _mixture_problem(
         self, X: NDArray, weight: Array | None, m: int | None, init: Any, n_starts: int
-    ) -> MixtureProblem:
+    ) -> tuple[MixtureProblem, Choice | None]:
         """Return the problem after the choice of the numbers of clusters and of coordinates that are ``"auto"``."""
+        began = time.perf_counter()
         rng = random_generator(self.random_state).spawn(1)[0]
         stop = ms.CostChange(max(self.tol, 1e-6)) | ms.MaxIterations(self.max_iter)
         automatic = isinstance(self.n_clusters, str)
         first = MixtureProblem.of(X, weight, 1 if automatic else int(self.n_clusters), m, rng, self.shrinkage)
         if not automatic and self.n_components != "auto":
-            return first
-        best: tuple[float, MixtureProblem, ms.Run] | None = None
-        worse = 0
+            return first, None
+        tried: dict[int, float] = {}
+        best: tuple[MixtureProblem, ms.Run] | None = None
         # of few frames, one cluster each would fit best: the criterion is one of many frames
         most = min(_MOST_CLUSTERS, max(2, len(X) // _FRAMES_EACH), len(X))
         for K in range(1, most + 1) if automatic else [first.n_clusters]:
@@ -562,22 +571,25 @@ class SubspaceKMeans(ClusterMixin, SubspaceCodes):
                 for number in range(1 if K == 1 else n_starts)
             ]
             run = min(runs, key=lambda run: run.fun)
-            bic = _bic(problem, run)
-            if best is None or bic < best[0]:
-                best, worse = (bic, problem, run), 0
-            else:
-                worse += 1
-            if worse == _WORSE:
+            tried[K] = _bic(problem, run)
+            lowest = min(tried, key=tried.__getitem__)
+            if lowest == K:
+                best = problem, run
+            if K - lowest == _WORSE:
                 break
         assert best is not None
-        _, problem, run = best
+        problem, run = best
+        steps = [_by_bic("n_clusters", tried)] if automatic else []
         if problem.n_clusters == 1:
             warnings.warn(
                 "n_clusters='auto' chose one cluster: several clusters of one shape are not more likely", stacklevel=3
             )
         if self.n_components == "auto":
-            problem = replace(problem, n_components=problem.best_components(run.state["singular_values"]))
-        return problem
+            criteria = problem.criteria(run.state["singular_values"])
+            steps.append(_by_bic("n_components", dict(enumerate(criteria, 1))))
+            problem = replace(problem, n_components=1 + int(criteria.argmin()))
+        params = {name: value for step in steps for name, value in step.params[step.chosen[0]].items()}
+        return problem, Choice(steps, params, [], time.perf_counter() - began)
 
     def _problem_of(self, X: NDArray, weight: Array | None = None) -> MixtureProblem:
         """Return the problem of other frames with the learned prior."""
@@ -670,6 +682,13 @@ class SubspaceKMeans(ClusterMixin, SubspaceCodes):
                 "cluster"
             )
         return init.astype(np.int64)
+
+
+def _by_bic(name: str, criteria: Mapping[int, float]) -> Step:
+    """Return the step of a choice of the number with the smallest criterion."""
+    label = "Bayesian information criterion, up to a constant"
+    figure = np.array([*criteria.values()])
+    return Step("BIC", label, [{name: number} for number in criteria], figure, [int(figure.argmin())])
 
 
 def _bic(problem: MixtureProblem, run: ms.Run) -> float:

@@ -331,8 +331,8 @@ class MixtureProblem:
         """Return the mean log-density of a frame at the end of a run."""
         return self.prior.penalty(run.state["covariance"]) / self.n - run.fun
 
-    def best_components(self, singular_values: Array) -> int:
-        """Return the number of coordinates (at least 1) with the smallest Bayesian information criterion.
+    def criteria(self, singular_values: Array) -> Array:
+        """Return the Bayesian information criterion, up to a constant, of 1, 2, … coordinates.
 
         A direction in which the means have the singular value s in the metric gains n/2 ln(1 + s²/n) (Bartlett 1947).
         """
@@ -340,7 +340,7 @@ class MixtureProblem:
         most = max(min(len(singular_values), self.n_clusters - 1), 1)
         gains = n * np.cumsum(np.log1p(np.square(singular_values[:most]) / n))
         costs = np.array([self.parameters(m) for m in range(1, most + 1)]) * np.log(n)
-        return 1 + int((costs - gains).argmin())
+        return costs - gains
 
     def labels(self, mixture: Tied) -> Codes:
         """Return the likeliest cluster of each frame, shape (N,)."""

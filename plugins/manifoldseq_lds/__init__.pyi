@@ -4,10 +4,7 @@ from ._plots import plot_spectra as plot_spectra
 from .clustering._kernel_matrix import LDSKernelMatrix as LDSKernelMatrix
 from .clustering._kmeans import LDSKMeans as LDSKMeans
 from .clustering._neighbors import LDSNeighbors as LDSNeighbors
-from .clustering._selection import ClusteringChoice as ClusteringChoice
 from .clustering._selection import choose_clustering as choose_clustering
-from .clustering._selection import plot_choice as plot_choice
-from .clustering._settings import SettingsChoice as SettingsChoice
 from .clustering._spectral import LDSSpectralClustering as LDSSpectralClustering
 from .coding._atom_families import AtomFamily as AtomFamily
 from .coding._atom_families import AtomProblem as AtomProblem

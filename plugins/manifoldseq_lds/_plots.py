@@ -12,7 +12,6 @@ import manifoldseq as ms
 from manifoldseq.report import Fitted, line_style, marker_style, prepared_axes
 
 from .clustering._kmeans import LDSKMeans
-from .clustering._selection import plot_choice
 from .identification._identifier import LDSIdentifier
 from .identification._sequence_input import identifier_for, new_systems
 from .identification._stabilizers import stabilizer_of_forecasts
@@ -223,11 +222,6 @@ def accepts_clustering(result: Any) -> bool:
     return isinstance(result, Fitted) and isinstance(result.estimator, LDSKMeans)
 
 
-def accepts_choice(result: Any) -> bool:
-    """Return whether a result is a fitted `LDSKMeans` that has chosen its number of clusters."""
-    return accepts_clustering(result) and hasattr(result.estimator, "choice_")
-
-
 def accepts_systems(result: Any) -> bool:
     """Return whether a result is a fitted `LDSKMeans` or `LDSIdentifier` with its data."""
     return isinstance(result, Fitted) and isinstance(result.estimator, LDSKMeans | LDSIdentifier)
@@ -245,11 +239,6 @@ def _drawing(plot: Callable[..., Any]) -> Callable[["Axes", Fitted], None]:
         plot(result, ax)
 
     return draw
-
-
-def draw_choice(ax: "Axes", result: Fitted) -> None:
-    """Draw `plot_choice` of a fit, as its record requires."""
-    plot_choice(result.estimator.choice_, ax)
 
 
 draw_kernel_matrix = _drawing(plot_kernel_matrix)

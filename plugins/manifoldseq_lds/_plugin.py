@@ -165,7 +165,7 @@ def manifoldseq_estimators() -> Iterator[hooks.EstimatorSpec]:
         models=("lds.mean-stable",),
         auto=("n_clusters",),
         cost="manifoldseq_lds.clustering._selection:cost_of_choice",
-        plots=("lds-choice", "lds-kernel-matrix", "lds-spectra", "lds-reconstruction", "lds-worst-reconstruction"),
+        plots=("lds-kernel-matrix", "lds-spectra", "lds-reconstruction", "lds-worst-reconstruction"),
         summary="k-means of the linear dynamical systems of sequences in the feature space of a kernel",
     )
     yield hooks.EstimatorSpec(
@@ -231,12 +231,6 @@ def manifoldseq_rules() -> Iterator[hooks.RuleSpec]:
 @ms.hookimpl
 def manifoldseq_plots() -> Iterator[hooks.PlotSpec]:
     """Figures of the reports of the estimators above."""
-    yield hooks.PlotSpec(
-        "lds-choice",
-        accepts="manifoldseq_lds._plots:accepts_choice",
-        draw="manifoldseq_lds._plots:draw_choice",
-        summary="Agreement of clusterings of two halves of the data, with standard errors; a ring marks the choice",
-    )
     yield hooks.PlotSpec(
         "lds-kernel-matrix",
         accepts="manifoldseq_lds._plots:accepts_clustering",

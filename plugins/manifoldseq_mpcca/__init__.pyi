@@ -1,4 +1,3 @@
-from ._choice import ImputationChoice as ImputationChoice
 from ._gradient_vector import Encoding as Encoding
 from ._gradient_vector import gradient_vectors as gradient_vectors
 from ._gradient_vector import private_parts as private_parts

@@ -8,6 +8,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from manifoldseq.models import Choice, Step, preferred, summary
+
 from ._expectation import Conditional
 from ._parameters import Array, Mixture
 from ._patterns import observed_views, patterns
@@ -38,39 +40,6 @@ class Setting:
     gate: float
 
 
-@dataclass(frozen=True, eq=False)
-class ImputationChoice:
-    """The settings that `MixturePCCA` compared for parameters that are "auto"; ``print`` shows the table.
-
-    Attributes
-    ----------
-    params : list of dict
-        The compared settings.
-    loss : ndarray of shape (len(params),)
-        The losses of the held-out rows; see the parameter `criterion`.
-    best_params : dict
-        The chosen values of the parameters that were "auto": the settings with the smallest loss, or with fewer
-        components or latent dimensions whose loss is within one standard error of it, see `choose`.
-    time : float
-        The duration in seconds.
-    """
-
-    params: list[dict[str, Any]]
-    loss: Array
-    best_params: dict[str, Any]
-    time: float = 0.0
-
-    def __str__(self) -> str:
-        """Return a table with the best gate of each setting, and the chosen settings."""
-        lines, seen = ["  held-out loss  settings"], set()
-        for i in np.argsort(self.loss, kind="stable"):
-            rest = ", ".join(f"{k}={v:g}" for k, v in self.params[i].items() if k != "gate" and v == v)
-            if rest not in seen:
-                seen.add(rest)
-                lines.append(f"  {self.loss[i]:13.4f}  {rest}, gate={self.params[i]['gate']:g}")
-        return "\n".join([*lines, "chosen: " + ", ".join(f"{k}={v:g}" for k, v in self.best_params.items())])
-
-
 Fold = tuple[NDArray[np.intp], NDArray[np.intp]]
 """Held-out rows, and the remaining rows."""
 Fit = Callable[[Setting, NDArray[np.intp]], Mixture]
@@ -85,13 +54,13 @@ def choose(
     criterion: str,
     target: int | None = None,
     weights: Array | None = None,
-) -> tuple[Setting, ImputationChoice]:
-    """Return the setting with the best predictions of held-out rows, and the table of all compared settings.
+) -> tuple[Setting, Choice]:
+    """Return the setting with the best predictions of held-out rows, and the record of all compared settings.
 
     The parameters are optimized one after the other in the order of the grid, and then the first parameter again. The
     gate is chosen together with each of them, because it needs no additional fit. For the numbers of components and
-    latent dimensions, the smallest number is chosen whose loss is within one standard error of the smallest loss, by
-    the row-wise differences of losses: among many settings, the smallest loss on few rows is often due to noise. With
+    latent dimensions, the smallest number is chosen whose loss is within one standard error of the smallest loss
+    (`manifoldseq.models.preferred`): among many settings, the smallest loss on few rows is often due to noise. With
     1000 or more rows, where one quarter is held out, this rule is applied only to one component, with the losses of all
     quarters.
 
@@ -137,32 +106,28 @@ def choose(
                     {replace(setting, gate=g): of for g, of in zip(gates, measured(setting, folds, gates), strict=True)}
                 )
         found = [min((replace(s, gate=g) for g in gates), key=lambda s: tried[s].mean()) for s in settings]
-        best = min(found, key=lambda s: tried[s].mean())
         if name in SIZES and len(folds) > 1:
-            found = [s for s in found if _as_good(tried[s], tried[best])]
-            best = min(found, key=lambda s: (asdict(s)[name], tried[s].mean()), default=best)
-        elif name == SIZES[0] and best.n_components > 1:
+            return found[preferred([-tried[s] for s in found], [-asdict(s)[name] for s in found])]
+        best = min(found, key=lambda s: tried[s].mean())
+        one = next((s for s in found if s.n_components == 1), best)
+        if name == SIZES[0] and one != best:
             # one quarter does not tell 10 components from 40; whether there is more than one all quarters say
-            one = next((s for s in found if s.n_components == 1), best)
-            if one != best and _as_good(*(measured(s, quarters, [s.gate])[0] for s in (one, best))):
-                return one
+            pair = one, best
+            return pair[preferred([-measured(s, quarters, [s.gate])[0] for s in pair], (1, 0))]
         return best
 
     stages = [name for name in grid if name != "gate"]
     current = best_of([first])
     for name in [*stages, *stages[:1]] if len(stages) > 1 else stages:
         current = best_of([current, *(replace(current, **{name: value}) for value in grid[name])], name)
-    best = {name: asdict(current)[name] for name in grid}
-    spent, loss = time.perf_counter() - begin, np.array([rows.mean() for rows in tried.values()])
-    return current, ImputationChoice([asdict(s) for s in tried], loss, best, spent)
-
-
-def _as_good(rows: Array, best: Array) -> bool:
-    """Return whether losses of rows are within one standard error of the best, by their differences."""
-    if not np.isfinite(rows).all():
-        return False
-    difference = rows - best
-    return bool(difference.mean() <= difference.std(ddof=1) / np.sqrt(len(difference)))
+    shown: dict[Setting, tuple[Setting, Array]] = {}  # the best gate of each setting, the smallest loss first
+    for setting, rows in sorted(tried.items(), key=lambda one: one[1].mean()):
+        shown.setdefault(replace(setting, gate=first.gate), (setting, rows))
+    settings = [setting for setting, _ in shown.values()]
+    params = [{name: asdict(setting)[name] for name in grid} for setting in settings]
+    chosen, (loss, error) = settings.index(current), summary(np.array([rows for _, rows in shown.values()]))
+    step = Step("held-out loss", "loss of held-out rows", params, loss, [chosen], error)
+    return current, Choice([step], params[chosen], [], time.perf_counter() - begin)
 
 
 def losses(

@@ -28,7 +28,7 @@ from manifoldseq.execution import one_blas_thread
 from manifoldseq.hooks import EstimatorSpec, get_solver, source_of
 from manifoldseq.models import ModelEstimator
 
-from ._choice import CRITERIA, GATES, SIZES, ImputationChoice, Setting, choose
+from ._choice import CRITERIA, GATES, SIZES, Setting, choose
 from ._expectation import Conditional, Expectation
 from ._maximization import UPDATES
 from ._objective import log_likelihood
@@ -190,8 +190,9 @@ class MixturePCCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, DensityMixi
     shrinkage_, diagonal_, gate_ : float
         The given or chosen values. ``n_private_`` is the value of the view with the most columns, and 0 except for
         ``"low-rank"``. The first two floats are NaN for ``"diag"`` and ``"full"``.
-    choice_ : ImputationChoice
-        The compared settings and their losses, ``print(model.choice_)``. It exists only if a parameter was "auto".
+    choice_ : manifoldseq.models.Choice
+        The compared settings with their losses (with the best gate of each): ``print(model.choice_)``. It exists only
+        if a parameter was "auto".
     mixture_ : Mixture
         The fitted mixture. Its latent axes are those of the posterior in descending order of information, and the
         largest loading of each axis is positive.
@@ -248,7 +249,7 @@ class MixturePCCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, DensityMixi
     0.3
     """
 
-    stored_types = (Mixture, Statistics, ImputationChoice)
+    stored_types = (Mixture, Statistics, ms.models.Choice, ms.models.Step)
 
     def __init__(
         self,

@@ -2,7 +2,7 @@
 
 Files by package. A package imports only from its own row and from the rows below it:
 
-* `_kmeans` (`SequenceKMeans`), `_classifier` (`SequenceClassifier`), `_neighbors` (`SequenceNeighbors`), `_plots`
+* `_kmeans` (`SequenceKMeans`), `_classifier` (`SequenceClassifier`), `_neighbors` (`SequenceNeighbors`)
 * `_supervised`: the choice of a kernel, or sum of kernels, by cross-validation on labels
 * `_estimator`: parameters, checks and coordinates that all estimators share
 * `_weights`: the rule of ``kernel="auto"`` without labels, with all its constants
@@ -62,32 +62,15 @@ def manifoldseq_estimators() -> Iterator[hooks.EstimatorSpec]:
         factory=at("_kmeans:SequenceKMeans"),
         auto=("n_clusters",),
         cost=at("_kmeans:cost_of_choice"),
-        plots=("sequence-choice",),
         summary="k-means of sequences under a sum of kernels whose weights are learned without labels",
     )
     yield hooks.EstimatorSpec(
         "sequence-classifier",
         factory=at("_classifier:SequenceClassifier"),
-        plots=("sequence-choice",),
         summary="Support vector machines on a kernel of sequences that cross-validation chooses",
     )
     yield hooks.EstimatorSpec(
         "sequence-neighbors",
         factory=at("_neighbors:SequenceNeighbors"),
-        plots=("sequence-choice",),
         summary="Nearest neighbours of sequences under a kernel that cross-validation chooses, and scores of outliers",
-    )
-
-
-@ms.hookimpl
-def manifoldseq_plots() -> Iterator[hooks.PlotSpec]:
-    """The figure of the reports of the estimators above."""
-    yield hooks.PlotSpec(
-        "sequence-choice",
-        accepts="manifoldseq_sequences._plots:accepts",
-        draw="manifoldseq_sequences._plots:draw",
-        summary=(
-            "The compared descriptions, with the figure that decided and its standard error; rings mark the "
-            "descriptions in use"
-        ),
     )

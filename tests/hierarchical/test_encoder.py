@@ -119,6 +119,34 @@ def test_few_queries_are_placed_as_many_are(walk, settings):
             np.testing.assert_allclose(got, wanted, rtol=1e-4, atol=1e-3)
 
 
+def test_the_compared_codes_are_recorded(tmp_path):
+    """Bytes and recall of each code are those of an encoder with that code."""
+    X, rng = long_path(3000, 64), np.random.default_rng(5)
+    encoder = HierarchicalSequenceEncoder().fit(X)
+    (step,) = encoder.choice_.steps
+    assert step.error is not None and len(step.params) == 4
+    at = np.sort(rng.integers(20, 2980, size=800))
+    apart = np.sqrt(np.median(np.square(X[at + 10] - X[at]).sum(axis=1)) / 64)
+    Q = X[at] + apart * rng.standard_normal((800, 64))
+    for one, recall, error, size in zip(
+        step.params, step.figure, step.error, step.columns["bytes per frame"], strict=True
+    ):
+        given = HierarchicalSequenceEncoder(**one).fit(X)
+        assert size == given.storage_report().per_frame and not hasattr(given, "choice_")
+        found = abs(given.predict(Q) - at) <= 10
+        assert abs(recall - found.mean()) <= 6 * error + 0.02
+        assert error == pytest.approx(np.sqrt(recall * (1 - recall) / 799), rel=1e-9)
+    assert encoder.choice_.best_params == step.params[step.chosen[0]]
+    assert encoder.estimated_recall_ == step.figure[step.chosen[0]] >= step.figure.max() - 0.02
+    ms.storage.save_model(encoder, tmp_path)
+    assert str(ms.load(tmp_path).choice_) == str(encoder.choice_)
+    budget = HierarchicalSequenceEncoder(bytes_per_frame=1).fit(X)
+    assert set(budget.choice_.best_params) == {"bits", "relative"}
+    again = HierarchicalSequenceEncoder(bytes_per_frame=1, **budget.choice_.best_params).fit(X)
+    assert (again.segment_length_, again.estimated_recall_) == (budget.segment_length_, budget.estimated_recall_)
+    assert not hasattr(encoder.set_params(bits=2).fit(X), "choice_")
+
+
 def test_a_way_that_comes_back_is_not_a_miss():
     """A frame that is found on the other visit is found, also where the codes are chosen."""
     way = long_path(3000, 64)

@@ -253,7 +253,7 @@ def test_a_weight_is_a_number_of_copies():
         assert one.score(X[copies]) == pytest.approx(again.score(X[copies]), rel=1e-10)
 
 
-def test_numbers_of_clusters_and_coordinates_are_found():
+def test_numbers_of_clusters_and_coordinates_are_found(tmp_path):
     rng = np.random.default_rng(1)
     codes = np.arange(400) % 5
     X = rng.standard_normal((400, 12)) @ rng.standard_normal((12, 12))
@@ -262,6 +262,17 @@ def test_numbers_of_clusters_and_coordinates_are_found():
     model = SubspaceKMeans("auto", n_components="auto", n_init=2, random_state=0).fit(X)
     assert model.n_clusters_ == 5 and model.components_.shape == (2, 12)
     assert adjusted_rand_score(codes, model.labels_) > 0.98
+    clusters, coordinates = model.choice_.steps
+    assert model.choice_.best_params == {"n_clusters": 5, "n_components": 2}
+    numbers = [one["n_clusters"] for one in clusters.params]
+    assert numbers == [*range(1, len(numbers) + 1)] and numbers[int(clusters.figure.argmin())] == 5
+    bic = {K: SubspaceKMeans(K, n_init=2, random_state=0).fit(X).bic_ for K in (4, 5)}
+    assert clusters.figure[3] - clusters.figure[4] == pytest.approx(bic[4] - bic[5], rel=1e-2)
+    assert [one["n_components"] for one in coordinates.params] == [1, 2, 3, 4]
+    assert "> " in str(model.choice_) and str(model.choice_).endswith("chosen: n_clusters=5, n_components=2")
+    ms.storage.save_model(model, tmp_path)
+    assert str(ms.load(tmp_path).choice_) == str(model.choice_)
+    assert not hasattr(model.set_params(n_clusters=2, n_components=None).fit(X), "choice_")
     with pytest.warns(UserWarning, match="chose one cluster"):
         alone = SubspaceKMeans("auto", random_state=0).fit(rng.standard_normal((300, 3)))
     assert alone.n_clusters_ == 1 and not alone.labels_.any() and np.isfinite(alone.score(X[:, :3]))

@@ -424,8 +424,14 @@ def test_the_criterion_finds_the_number_of_components():
         PCAMovMF("auto", n_latent=6, kappa="shared", n_init=2),
     ):
         model.set_params(random_state=0).fit(rows)
-        assert len(model.weights_) == model.used_parameters_["n_components"] == 6
-        assert model.bic_curve_[model.bic_curve_[:, 1].argmin(), 0] == 6
+        (step,) = model.choice_.steps
+        assert len(model.weights_) == 6 and model.choice_.best_params == {"n_components": 6}
+        assert step.params[int(step.figure.argmin())] == step.params[step.chosen[0]] == {"n_components": 6}
+        bic = {one["n_components"]: value for one, value in zip(step.params, step.figure, strict=True)}
+        given = clone(model).set_params(n_components=5).fit(rows)
+        assert not hasattr(given, "choice_")
+        # what the curve omits is the same for every number of components
+        assert bic[5] - bic[6] == pytest.approx(given.bic(rows) - model.bic(rows), rel=1e-6)
     with pytest.raises(ValueError, match="n_components='bic' is not known"):
         VonMisesFisherMixture("bic").fit(rows)
 
@@ -549,7 +555,7 @@ def test_zero_rows_are_warned_of_once():
         model = VonMisesFisherMixture("auto", max_iter=3, random_state=0).fit(np.concatenate([X[:40], 0 * X[:1]]))
     assert len(caught) == 1
     again = VonMisesFisherMixture("auto", max_iter=3, random_state=0).fit(X[:40])
-    np.testing.assert_allclose(model.bic_curve_, again.bic_curve_)
+    np.testing.assert_allclose(model.choice_.steps[0].figure, again.choice_.steps[0].figure)
 
 
 @pytest.mark.parametrize(

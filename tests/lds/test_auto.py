@@ -35,7 +35,7 @@ def test_it_is_the_public_rule_on_the_default_grid(fitted: LDSKMeans) -> None:
     X = oscillations()
     grid = {"n_clusters": [2, 3, 4]}
     expected = choose_clustering(LDSKMeans(**SMALL), X, grid, n_splits=12, random_state=0)
-    np.testing.assert_array_equal(fitted.choice_.stability, expected.stability)
+    np.testing.assert_array_equal(fitted.choice_.steps[-1].figure, expected.steps[-1].figure)
     assert str(fitted.choice_) == str(expected)
     assert fitted.choice_.best_params == expected.best_params and fitted.choice_.time > 0
     given = LDSKMeans(**SMALL).set_params(**expected.best_params).fit(X)
@@ -49,7 +49,8 @@ def test_it_is_the_public_rule_on_the_default_grid(fitted: LDSKMeans) -> None:
 def test_what_is_given_is_not_chosen() -> None:
     X = oscillations()
     model = LDSKMeans("auto", n_states=2, **SMALL).fit(X)
-    assert [set(one) for one in model.choice_.params] == [{"n_clusters"}] * 3
+    (step,) = model.choice_.steps
+    assert step.params == [{"n_clusters": k} for k in (2, 3, 4)]
     assert model.systems_.n_states == 2 and not hasattr(model.set_params(n_clusters=3).fit(X), "choice_")
     systems = LDSIdentifier(2).fit_transform(X)
     assert LDSKMeans("auto", **SMALL).fit(systems).choice_.best_params == {"n_clusters": 2}
@@ -90,7 +91,7 @@ def test_an_interrupted_choice_goes_on(tmp_path: Path, seed: Any) -> None:
     resumed = model().fit(X, observers=[lambda event: again.append(event.nit)], checkpoint=tmp_path, resume=True)
     assert again[0] == 3 and again[1] == 4
     whole = model().fit(X)
-    np.testing.assert_array_equal(resumed.choice_.stability, whole.choice_.stability)
+    np.testing.assert_array_equal(resumed.choice_.steps[-1].figure, whole.choice_.steps[-1].figure)
     np.testing.assert_array_equal(resumed.systems_.A, whole.systems_.A)
     with pytest.raises(ms.storage.CheckpointError, match="belongs to other data or settings"):
         model().fit([x + 1 for x in X[::-1]], checkpoint=tmp_path, resume=True)
@@ -186,12 +187,14 @@ def test_the_number_of_clusters_is_that_of_the_frequencies(turns: tuple[float, .
     identified = LDSIdentifier(2, delay=8, center=False).fit_transform(X)
     for estimator in (LDSKMeans(), LDSSpectralClustering()):
         choice = choose_clustering(estimator, identified, {"n_clusters": [*range(2, 13)]}, n_splits=12, random_state=0)
-        assert choice.best_params == {"n_clusters": len(turns)} and choice.stability[choice.best] > 0.95
+        (step,) = choice.steps
+        assert choice.best_params == {"n_clusters": len(turns)} and step.figure[step.chosen[0]] > 0.95
 
 
 def test_figures_of_a_clustering_are_attributes(fitted: LDSKMeans) -> None:
     X = oscillations()
-    assert fitted.stability_ == fitted.choice_.stability[fitted.choice_.best]
+    step = fitted.choice_.steps[-1]
+    assert fitted.stability_ == step.figure[step.params.index({"n_clusters": 2})]
     systems = LDSIdentifier(2).fit_transform(X)
     values = np.array([[projection(a, b) for b in systems] for a in systems])
     rng = np.random.default_rng(0)

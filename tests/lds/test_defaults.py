@@ -156,7 +156,7 @@ def test_settings_are_chosen_together_with_defaults():
         n_splits=2,
         random_state=0,
     )
-    assert set(choice.best_params) == {"identifier__center"} and np.isfinite(choice.prediction).all()
+    assert set(choice.best_params) == {"identifier__center"} and np.isfinite(choice.steps[0].figure).all()
     rules = choose_clustering(
         LDSKMeans(2, n_init=1, random_state=0), waves(3, N=16), {"n_states": ["auto", 2]}, n_splits=2, random_state=0
     )

@@ -188,5 +188,6 @@ def test_identifiers_are_chosen_by_forecasts():
     X = [x + 5 * np.random.default_rng(i).standard_normal(3) for i, x in enumerate(sequences(12))]
     grid = {"identifier__center": [True, False], "identifier__n_states": [2]}
     choice = choose_clustering(LDSKMeans(2, n_init=1), X, grid, n_splits=2, random_state=0)
-    errors = dict(zip([one["identifier__center"] for one in choice.params], choice.prediction, strict=True))
+    step = choice.steps[0]
+    errors = dict(zip([one["identifier__center"] for one in step.params], step.figure, strict=True))
     assert errors[True] < errors[False] and choice.best_params["identifier__center"] is True

@@ -47,7 +47,6 @@ def test_the_names():
         ("rules", "exact"),
         ("rules", "canonical"),
         ("rules", "medoid"),
-        ("plots", "lds-choice"),
         ("plots", "lds-kernel-matrix"),
         ("plots", "lds-spectra"),
         ("plots", "lds-reconstruction"),

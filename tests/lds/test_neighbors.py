@@ -1,5 +1,7 @@
 """Nearest sequences, outliers, spectral clustering, and settings chosen without labels."""
 
+import dataclasses
+
 import matplotlib.pyplot as plt
 import numpy as np
 import pytest
@@ -11,13 +13,11 @@ from sklearn.model_selection import GridSearchCV, cross_val_score
 
 import manifoldseq as ms
 from manifoldseq_lds import (
-    ClusteringChoice,
     LDSIdentifier,
     LDSKMeans,
     LDSNeighbors,
     LDSSpectralClustering,
     choose_clustering,
-    plot_choice,
 )
 
 
@@ -190,7 +190,8 @@ def test_the_number_of_clusters_is_found():
     grid = {"n_clusters": [2, 3, 6]}
     choice = choose_clustering(LDSKMeans(n_init=1, random_state=0), generated(), grid, n_splits=2, random_state=0)
     assert choice.best_params == {"n_clusters": CLASSES}
-    assert choice.stability[choice.best] == pytest.approx(1)
+    (step,) = choice.steps
+    assert step.figure[step.chosen[0]] == pytest.approx(1)
     assert str(choice).count(">") == 1 and "n_clusters=3" in str(choice)
 
 
@@ -200,13 +201,16 @@ def test_the_number_of_states_forecasts_best():
     choice = choose_clustering(LDSKMeans(n_init=1), X, grid, n_splits=2, random_state=0)
     best = choice.best_params
     assert best["n_states"] == 2 and best["n_clusters"] == 3
-    rows = [i for i, one in enumerate(choice.params) if one | {"n_clusters": 3} == best]
-    np.testing.assert_array_equal(np.flatnonzero(np.isfinite(choice.stability)), rows)
+    forecasts, halves = choice.steps
+    settings = [{"n_states": n, "identifier__center": center} for n in (1, 2) for center in (True, False)]
+    assert len(forecasts.params) == 4 and all(one in forecasts.params for one in settings)
+    assert forecasts.chosen == [int(forecasts.figure.argmin())]
+    assert halves.params == [best | {"n_clusters": 2}, best] and halves.chosen == [1]
     again = choose_clustering(LDSKMeans(n_init=1), X, grid, n_splits=2, random_state=0)
-    np.testing.assert_array_equal(again.stability, choice.stability)
-    one = ClusteringChoice(choice.params[:1], choice.prediction[:1], np.ones(1), np.zeros(1))
-    ax = plot_choice(one)
-    assert ax.get_ylabel() == "forecast error, relative" and ax.get_xlabel() in choice.params[0]
+    np.testing.assert_array_equal(again.steps[1].figure, halves.figure)
+    # one setting alone is no comparison: the plot is that of the forecasts
+    ax = dataclasses.replace(choice, steps=[forecasts, dataclasses.replace(halves, params=[best])]).plot()
+    assert ax.get_ylabel() == "forecast error, relative" and ax.get_xlabel() in settings[0]
     plt.close("all")
 
 
@@ -228,14 +232,7 @@ def test_forecast_errors_agree_with_a_loop():
                 total += np.sum((x[t] - seen.mean(axis=0)) ** 2)
         grid = {name if name == "n_states" else f"identifier__{name}": [value] for name, value in settings.items()}
         choice = choose_clustering(LDSKMeans(2, n_init=1), X, grid, n_splits=2, random_state=0)
-        assert choice.prediction == pytest.approx([error / total])
-
-
-def test_the_rule_prefers_more_clusters_within_one_error():
-    params = [{"n_clusters": k, "n_states": n} for k in (2, 3, 4) for n in (2, 3)]
-    stability = np.array([0.90, 0.80, 0.86, 0.88, 0.50, 0.60])
-    assert ClusteringChoice(params, np.full(6, np.nan), stability, np.full(6, 0.05)).best == 3
-    assert ClusteringChoice(params, np.full(6, np.nan), stability, np.full(6, 0.01)).best == 0
+        assert choice.steps[0].figure == pytest.approx([error / total])
 
 
 @pytest.mark.parametrize(
@@ -260,18 +257,3 @@ def test_systems_and_short_sequences_raise_an_error_in_forecasts():
         choose_clustering(LDSKMeans(), generated(), {"n_states": [2], "n_clusters": [2]})
     with pytest.raises(ValueError, match="only 0 of 24 sequences have 5 time steps in their first two thirds"):
         choose_clustering(LDSKMeans(3), [x[:7] for x in oscillations()], {"n_states": [2, 4]})
-
-
-def test_the_plot_shows_every_setting_and_rings_the_chosen_one():
-    params = [{"n_clusters": k, "center": c} for k in (2, 3, 4) for c in (True, False)]
-    stability = np.array([0.5, 0.4, 0.9, 0.3, 0.2, 0.1])
-    choice = ClusteringChoice(params, np.full(6, np.nan), stability, np.full(6, 0.05))
-    ax = plot_choice(choice)
-    assert (ax.get_xlabel(), ax.get_ylabel()) == ("n_clusters", "agreement of two halves")
-    labels = [text.get_text() for text in ax.get_legend().get_texts()]
-    assert {"center=True", "center=False", "chosen"} <= set(labels)
-    (ring,) = [line for line in ax.lines if line.get_label() == "chosen"]
-    assert (ring.get_xdata()[0], ring.get_ydata()[0]) == (3, 0.9)
-    with_mean = next(box for box in ax.containers if box.get_label() == "center=True").lines[0]
-    np.testing.assert_array_equal(with_mean.get_xydata(), [[2, 0.5], [3, 0.9], [4, 0.2]])
-    plt.close(ax.figure)

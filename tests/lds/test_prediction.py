@@ -213,6 +213,9 @@ def test_order_by_energy_is_the_fewest_directions_with_the_share():
         n = next(n for n in range(1, 7) if energies[:n].sum() >= share * energies.sum())
         identifier = LDSIdentifier(f"energy:{share}").fit(X)
         assert identifier.n_states_ == n == identifier.transform(X[:1]).n_states
+        (step,) = identifier.choice_.steps
+        np.testing.assert_allclose(step.figure, np.cumsum(energies) / energies.sum())
+        assert step.params[step.chosen[0]] == {"n_states": n}
     assert LDSIdentifier("energy:0.5").fit([np.full((9, 3), 2.0)]).n_states_ == 1
 
 
@@ -220,18 +223,23 @@ def test_held_out_order_has_the_least_error_one_step_ahead():
     """The rule by a loop over sequences and steps."""
     X = [x[:length] for x, length in zip(oscillations(noise=0.2), (60, 42, 51), strict=True)]
     scale = np.concatenate(X).std(axis=0)
-    errors = np.zeros(6)
+    errors, total = np.zeros(6), 0.0
     for x in X:
         x = x / scale
         cut = len(x) - round(0.2 * len(x))
         mean = x[:cut].mean(axis=0)
+        total += np.square(x[cut:] - mean).sum()
         for n in range(1, 7):
             C = np.linalg.svd((x[:cut] - mean).T, full_matrices=False)[0][:, :n]
             states = (x[:cut] - mean) @ C
             A = np.linalg.lstsq(states[:-1], states[1:], rcond=None)[0].T
             for t in range(cut, len(x)):
                 errors[n - 1] += np.sum((x[t] - mean - C @ A @ C.T @ (x[t - 1] - mean)) ** 2)
-    assert LDSIdentifier("held-out").fit(X).n_states_ == np.argmin(errors) + 1
+    model = LDSIdentifier("auto").fit(X)
+    (step,) = model.choice_.steps
+    assert model.n_states_ == np.argmin(errors) + 1 and model.choice_.best_params == {"n_states": model.n_states_}
+    np.testing.assert_allclose(step.figure, errors / total, rtol=1e-9)
+    assert step.error is not None and not hasattr(model.set_params(n_states=2).fit(X), "choice_")
 
 
 def test_held_out_order_is_that_of_the_generating_system():
@@ -243,25 +251,25 @@ def test_held_out_order_is_that_of_the_generating_system():
         rng = np.random.default_rng(seed)
         C = np.linalg.qr(rng.standard_normal((12, 4)))[0]
         S = Systems([A] * 3, [C] * 3, rng.standard_normal((3, 4)), [0.5 * np.eye(4)] * 3, None, np.full((3, 12), 0.05))
-        identifier = LDSIdentifier("held-out", center=False, scale=False).fit([np.ones((20, 12))])
+        identifier = LDSIdentifier("auto", center=False, scale=False).fit([np.ones((20, 12))])
         chosen.append(identifier.fit(identifier.simulate(S, 200, random_state=seed)).n_states_)
     assert np.median(chosen) == 4 and max(chosen) <= 6
     noise = [np.random.default_rng(seed).standard_normal((80, 6)) for seed in range(5)]
-    assert LDSIdentifier("held-out").fit(noise).n_states_ == 1
+    assert LDSIdentifier("auto").fit(noise).n_states_ == 1
 
 
 def test_a_rule_holds_in_transform_and_with_unequal_lengths():
     X = [x[:length] for x, length in zip(oscillations(noise=0.1), (60, 30, 45), strict=True)]
-    identifier = LDSIdentifier("held-out").fit(X)
+    identifier = LDSIdentifier("auto").fit(X)
     assert identifier.transform(X).n_states == identifier.n_states_
-    np.testing.assert_array_equal(LDSIdentifier("held-out").fit_transform(X).A, identifier.transform(X).A)
-    with pytest.raises(ValueError, match=r"sequence 0 has 3 time steps but n_states=held-out needs"):
+    np.testing.assert_array_equal(LDSIdentifier("auto").fit_transform(X).A, identifier.transform(X).A)
+    with pytest.raises(ValueError, match=r"sequence 0 has 3 time steps but n_states=[0-9] needs"):
         identifier.transform([X[0][:3]])
 
 
 @pytest.mark.parametrize("bad", ["energy:1.5", "energy:0", "energy", "bic", "energy:x", True, 0, 2.5])
 def test_bad_orders_raise_an_error(bad):
-    with pytest.raises(ValueError, match=r"^n_states=.* is not valid: pass a whole number .*'energy:0.95'.*'held-out'"):
+    with pytest.raises(ValueError, match=r"^n_states=.* is not valid: pass a whole number .*'energy:0.95'.*or None"):
         LDSIdentifier(bad).fit(oscillations())
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +15,7 @@ from sklearn.base import clone
 from sklearn.metrics import adjusted_rand_score
 
 import manifoldseq as ms
+from manifoldseq.models import AGREEMENT
 from manifoldseq_lds import (
     LDSClassifier,
     LDSDictionaryLearning,
@@ -27,7 +27,6 @@ from manifoldseq_lds import (
     LDSSpectralClustering,
     MomentKernel,
     Systems,
-    plot_choice,
 )
 from manifoldseq_lds.clustering import _settings
 
@@ -70,30 +69,45 @@ def test_the_choice_is_what_its_settings_give(fitted: LDSKMeans, tmp_path: Path)
 
 
 def test_the_figure_rings_the_choice(fitted: LDSKMeans) -> None:
+    """Many settings in the order of the table; the chosen row is that of the chosen settings."""
     figure, ax = plt.subplots()
-    plot_choice(fitted.choice_, ax)
+    fitted.choice_.plot(ax)
     ring = next(line for line in ax.lines if line.get_label() == "chosen")
-    chosen = fitted.choice_.compared[fitted.choice_.best]
-    names = ("n_states", "delay", "center")
-    error = next(one["error"] for one in fitted.choice_.forecasts if all(one[k] == chosen[k] for k in names))
-    assert (ring.get_xdata()[0], ring.get_ydata()[0]) == (error, fitted.choice_.stability)
-    assert (ax.get_xlabel(), ax.get_ylabel()) == ("forecast error, relative", "agreement of two halves")
+    step, chosen = fitted.choice_.steps[-1], fitted.choice_.best_params
+    (row,) = [i for i, one in enumerate(step.params) if named(one).items() >= chosen.items()]
+    assert (ring.get_xdata()[0], ring.get_ydata()[0]) == (row + 1, fitted.stability_)
+    assert (ax.get_xlabel(), ax.get_ylabel()) == ("row of the table", AGREEMENT)
+    shown = [point for box in ax.containers for point in box.lines[0].get_xydata().tolist()]
+    assert sorted(shown) == [[i + 1, value] for i, value in enumerate(step.figure)]
+    labels = {text.get_text() for text in ax.get_legend().get_texts()}
+    assert labels == {f"moments={one['moments']!r}" for one in step.params} | {"chosen"}
     plt.close(figure)
 
 
-def test_the_figure_of_forecasts_alone(fitted: LDSKMeans) -> None:
+def named(one: dict[str, Any]) -> dict[str, Any]:
+    """Return the settings of a row under the names of parameters."""
+    inside = ("delay", "center", "stabilizer")
+    return {f"identifier__{name}" if name in inside else name: value for name, value in one.items()}
+
+
+def test_the_figure_of_forecasts_alone() -> None:
+    """Two sequences have no halves."""
     figure, ax = plt.subplots()
-    alone = dataclasses.replace(fitted.choice_, compared=[])
-    plot_choice(alone, ax)
-    assert (ax.get_xlabel(), ax.get_ylabel()) == ("setting, by forecast error", "forecast error, relative")
-    assert list(ax.lines[0].get_ydata()) == sorted({one["error"] for one in alone.forecasts})
+    with pytest.warns(UserWarning, match="too few to compare clusterings of halves"):
+        (step,) = (choice := LDSKMeans(2, random_state=0).fit(tones(N=2)).choice_).steps
+    choice.plot(ax)
+    assert ax.get_ylabel() == "forecast error, relative"
+    assert list(step.figure) == sorted(step.figure) and step.chosen == [0]
+    shown = [value for box in ax.containers for value in box.lines[0].get_ydata()]
+    assert sorted(shown) == list(step.figure)
     plt.close(figure)
 
 
 def test_forecast_errors_are_those_of_a_loop(fitted: LDSKMeans) -> None:
     X = tones(sizes=(1.0, 3.0))
     scale = np.concatenate(X).std()
-    for row in fitted.choice_.forecasts[::7]:
+    step = fitted.choice_.steps[0]
+    for row, found in list(zip(step.params, step.figure, strict=True))[::7]:
         n, delay, error, total = row["n_states"], row["delay"], 0.0, 0.0
         for x in X:
             z = x / scale
@@ -108,7 +122,7 @@ def test_forecast_errors_are_those_of_a_loop(fitted: LDSKMeans) -> None:
                 forecast = mean + C @ (A @ (C.T @ (stacked[t - delay] - mean)))
                 error += (z[t, 0] - forecast[-1]) ** 2
                 total += (z[t, 0] - z[:seen].mean()) ** 2
-        assert row["error"] == pytest.approx(error / total, rel=1e-8)
+        assert found == pytest.approx(error / total, rel=1e-8)
 
 
 def test_the_systems_that_are_compared_are_those_of_the_identifier() -> None:
@@ -128,11 +142,11 @@ def test_what_is_given_is_kept() -> None:
     assert not hasattr(LDSKMeans(2, n_states=2, identifier=stacked, random_state=0).fit(X), "choice_")
     model = LDSKMeans(2, identifier=LDSIdentifier(center=False, stabilizer="clip"), random_state=0).fit(X)
     assert set(model.choice_.best_params) == {"n_states", "identifier__delay", "moments"}
-    assert {one["stabilizer"] for one in model.choice_.compared} == {"clip"}
-    assert not any(one["center"] for one in model.choice_.forecasts)
+    assert {one["stabilizer"] for one in model.choice_.steps[-1].params} == {"clip"}
+    assert not any(one["center"] for one in model.choice_.steps[0].params)
     centred = LDSKMeans(2, identifier=LDSIdentifier(center=True), random_state=0).fit(X)
     assert set(centred.choice_.best_params) == {"n_states", "identifier__delay", "identifier__stabilizer", "moments"}
-    assert all(one["center"] for one in centred.choice_.forecasts)
+    assert all(one["center"] for one in centred.choice_.steps[0].params)
     explicit = LDSKMeans(2, n_states=2, identifier=stacked, moments="level", random_state=0).fit(tones((0.0, 5.0)))
     assert adjusted_rand_score(explicit.labels_, np.arange(24) % 2) == 1.0
     with pytest.raises(ValueError, match="moments='most' is not known: choose 'auto', 'none', 'level', 'size' or 'bo"):
@@ -149,8 +163,8 @@ def test_an_identifier_keeps_what_it_says_and_leaves_the_rest_open() -> None:
     model = LDSKMeans(2, identifier=LDSIdentifier(missing="smooth"), random_state=0).fit(holed)
     expected = LDSKMeans(2, random_state=0).fit(X)
     assert model.choice_.best_params.keys() == expected.choice_.best_params.keys()
-    assert {one["center"] for one in model.choice_.forecasts} == {True, False}
-    assert {one["stabilizer"] for one in model.choice_.compared} == {"SN", "clip"}
+    assert {one["center"] for one in model.choice_.steps[0].params} == {True, False}
+    assert {one["stabilizer"] for one in model.choice_.steps[-1].params} == {"SN", "clip"}
     assert adjusted_rand_score(model.labels_, np.arange(24) % 2) == 1.0
     # the stabilizers that are compared are those of method="pca"
     other = LDSKMeans(2, identifier=LDSIdentifier(method="n4sid", stabilizer="CG"), random_state=0).fit(X)
@@ -168,7 +182,7 @@ def test_a_short_sequence_is_named_with_what_it_costs() -> None:
     chosen = model.choice_.best_params
     assert chosen["n_states"] + chosen["identifier__delay"] <= 6
     # what the others ask for is judged, and known, all the same
-    best = model.choice_.forecasts[0]
+    best = model.choice_.steps[0].params[0]
     assert best["n_states"] + best["delay"] > 6 and f"n_states={best['n_states']} with delay={best['delay']}" in said
     with pytest.warns(UserWarning, match="sequence 24 .* needs [0-9]+, and 1 more is too short: "):
         LDSKMeans(2, random_state=0).fit([*X, X[0][:6], X[1][:7]])
@@ -185,7 +199,7 @@ def test_noise_is_told_apart_by_levels_and_sizes(what: str, N: int) -> None:
         model = LDSKMeans(2, random_state=0).fit(X)
     assert adjusted_rand_score(model.labels_, truth) == 1.0
     assert model.choice_.best_params["moments"] in (what, "both")
-    assert "no better than a constant does" in model.choice_.advice
+    assert "no better than a constant does" in model.choice_.notes[0]
 
 
 def test_weak_dynamics_count_as_dynamics() -> None:
@@ -197,10 +211,12 @@ def test_weak_dynamics_count_as_dynamics() -> None:
 
 
 def test_the_table_says_how_much_of_it_is_shown_and_what_stability_is_a_mean_of(fitted: LDSKMeans) -> None:
-    assert len(fitted.choice_.compared) > 12
-    assert f"settings (the first 12 of {len(fitted.choice_.compared)})" in str(fitted.choice_)
+    forecasts, _, compared = fitted.choice_.steps
+    assert len(compared.params) > 12 and compared.heading == "stability"
+    for step in (forecasts, compared):
+        assert f"settings (the first 12 of {len(step.params)})" in str(fitted.choice_)
     choice = LDSNeighbors().fit(tones(N=16)).choice_
-    assert choice.clusters == [2, 4] and "mean over 2 and 4 clusters)" in str(choice)
+    assert "mean stability over 2 and 4 clusters" in str(choice)
 
 
 def test_a_control_that_is_more_stable_is_recommended_in_words() -> None:
@@ -211,7 +227,9 @@ def test_a_control_that_is_more_stable_is_recommended_in_words() -> None:
     ):
         model = LDSKMeans(2, identifier=LDSIdentifier(center=True), moments="none", random_state=0).fit(X)
     assert str(model.choice_).endswith("try them first")
-    assert "mean and deviation of the channels agree better between halves" in model.choice_.advice
+    assert "mean and deviation of the channels agree better between halves" in model.choice_.notes[-1]
+    _, alone, compared = model.choice_.steps
+    assert alone.figure[0] > compared.figure[compared.chosen[0]] + 0.05 and not alone.chosen
 
 
 @parametrize(

@@ -162,6 +162,7 @@ def test_is_chosen_stored_and_copied(tmp_path):
     ms.storage.save_model(model, tmp_path / "model")
     again = ms.storage.load_model(tmp_path / "model")
     assert again.mixture_.private == model.mixture_.private == copy.deepcopy(model.mixture_).private
+    assert str(again.choice_) == str(model.choice_)
     np.testing.assert_array_equal(again.impute(views[0], None)[1], model.impute(views[0], None)[1])
 
 

@@ -120,10 +120,9 @@ def test_auto_is_not_below_ridge_on_linear_data_and_far_above_on_clusters():
         peer = np.mean((Ridge(1.0).fit(X[:300], Y[:300]).predict(X[300:]) - Y[300:]) ** 2) / Y[300:].var(axis=0).mean()
         assert error <= peer - better
         best = model.choice_.best_params
-        losses = dict(zip((tuple(p.values()) for p in model.choice_.params), model.choice_.loss, strict=True))
-        assert (
-            losses[tuple(getattr(model, f"{name}_") for name in model.choice_.params[0])] < min(losses.values()) + 0.02
-        )
+        (step,) = model.choice_.steps
+        chosen = step.params.index({name: getattr(model, f"{name}_") for name in step.params[0]})
+        assert step.chosen == [chosen] and step.figure[chosen] < step.figure.min() + 0.02
         assert (best["n_components"], best["gate"]) == (model.n_components_, model.gate_)
         assert f"chosen: n_components={model.n_components_}" in str(model.choice_)
 

@@ -16,7 +16,7 @@ from sklearn.base import clone
 from sklearn.metrics import adjusted_rand_score
 
 import manifoldseq as ms
-from manifoldseq.models import Choice, Step, as_good
+from manifoldseq.models import Choice, Step
 from manifoldseq_sequences import SequenceClassifier, SequenceKMeans, SequenceNeighbors
 from manifoldseq_sequences._components import gram_of
 from manifoldseq_sequences._weights import BUNDLED, learned_weights, separated
@@ -110,7 +110,7 @@ def test_the_number_of_clusters_is_chosen_without_labels() -> None:
     assert adjusted_rand_score(model.labels_, again.labels_) == 1.0
     alone = SequenceKMeans("auto", kernel="statistics", random_state=0).fit(X)
     assert alone.choice_.best_params == {"n_clusters": alone.n_clusters_} and len(alone.choice_.steps) == 1
-    plot = ms.hooks.get_record(ms.hooks.PlotSpec, "sequence-choice")
+    plot = ms.hooks.get_record(ms.hooks.PlotSpec, "choice")
     for fitted, label in ((model, "kernel"), (alone, "n_clusters")):
         result, ax = SimpleNamespace(estimator=fitted), Figure().subplots()
         assert plot.accepts(result)
@@ -380,16 +380,3 @@ def test_the_record_prints_and_plots_what_decided() -> None:
     assert ax.get_ylabel().startswith("agreement of random halves")
     ring = next(line for line in ax.lines if line.get_label() == "chosen")
     np.testing.assert_allclose(np.asarray(ring.get_ydata()), choice.steps[0].figure[choice.steps[0].chosen])
-
-
-def test_long_tables_are_cut_but_show_what_was_chosen() -> None:
-    step = Step("loss", "", [{"C": c} for c in range(20)], np.arange(20.0), [15])
-    lines = step.lines()
-    assert len(lines) == 14 and "the first 12 of 20" in lines[0] and lines[-1].startswith(">") and "C=15" in lines[-1]
-
-
-def test_one_standard_error_is_that_of_paired_differences() -> None:
-    rng = np.random.default_rng(0)
-    shared = rng.standard_normal(50)
-    assert not as_good(shared, shared + 0.1)  # always worse by the same amount, though both vary much
-    assert as_good(shared, shared + rng.standard_normal(50) * 10 / np.sqrt(50) - 0.2)

@@ -1,5 +1,6 @@
 """The base class of estimators with a projection followed by a mixture."""
 
+import time
 import warnings
 from abc import abstractmethod
 from collections.abc import Iterator, Sequence
@@ -30,7 +31,7 @@ from manifoldseq.estimators import (
     warn_of_few_distinct,
 )
 from manifoldseq.execution import one_blas_thread
-from manifoldseq.models import DensityCriteria, ModelEstimator
+from manifoldseq.models import Choice, DensityCriteria, ModelEstimator, Step
 
 from ..families._family import Array, Family
 from ..families._rows import ScaledRows, Scaling, check_directions, unit_rows, with_direction
@@ -61,6 +62,7 @@ class ProjectedMixture(  # pyright: ignore[reportIncompatibleMethodOverride]  # 
 ):
     """A mixture (7) of the projections of rows; subclasses are the estimators."""
 
+    stored_types = (Choice, Step)
     n_components: Any
     kappa: Any
     noise_variance: Any
@@ -94,12 +96,9 @@ class ProjectedMixture(  # pyright: ignore[reportIncompatibleMethodOverride]  # 
 
     @property
     def used_parameters_(self) -> dict[str, int]:
-        """The values that were chosen for ``n_latent="auto"`` and ``n_components="auto"``."""
+        """The value of ``n_latent="auto"``; `choice_` has that of ``n_components="auto"``."""
         auto = hasattr(self, "weights_") and getattr(self, "n_latent", None) is not None
-        found = {"n_latent": len(self.components_)} if auto else {}
-        if hasattr(self, "weights_") and isinstance(self.n_components, str):
-            found["n_components"] = len(self.weights_)
-        return found
+        return {"n_latent": len(self.components_)} if auto else {}
 
     @one_blas_thread()
     def fit(
@@ -166,7 +165,7 @@ class ProjectedMixture(  # pyright: ignore[reportIncompatibleMethodOverride]  # 
         self.noise_variance_ = None if model.rows.kind == "none" else noise.variance(self._projection, data.S, data.n)
         radius = self._radius()
         self.radius_ = radius and radius.law(radius.statistics(data.X, data.weight))
-        self._forget("log_likelihood_", *_OF_BATCHES)
+        self._forget("log_likelihood_", "choice_", *_OF_BATCHES)
         if problem.data.spec.value is minus_log_likelihood:
             self.log_likelihood_ = -best.fun
         if self._coincident():
@@ -212,6 +211,7 @@ class ProjectedMixture(  # pyright: ignore[reportIncompatibleMethodOverride]  # 
 
     def _fit_by_bic(self, X: Any, sample_weight: Any, observers: Sequence[Any], checkpoint: Any, resume: bool) -> Self:
         """Fit with the number of components that minimizes `bic`: powers of two, then numbers between the best."""
+        began = time.perf_counter()
         check_choice("n_components", self.n_components, ("auto",))
         rows, weight = with_direction(
             *self._checked_fit(X, sample_weight)
@@ -254,7 +254,11 @@ class ProjectedMixture(  # pyright: ignore[reportIncompatibleMethodOverride]  # 
                 step //= 2
         known = set(self.get_params(deep=False))
         vars(self).update({name: value for name, value in best.__dict__.items() if name not in known})
-        self.bic_curve_ = np.array(sorted(tried.items()))
+        numbers = sorted(tried)
+        params, chosen = [{"n_components": K} for K in numbers], numbers.index(len(best.weights_))
+        label = "Bayesian information criterion, up to a constant"
+        step = Step("BIC", label, params, np.array([tried[K] for K in numbers]), [chosen])
+        self.choice_ = Choice([step], params[chosen], [], time.perf_counter() - began)
         return self
 
     def project(self, X: Any) -> Array:

@@ -63,7 +63,7 @@ class VonMisesFisherMixture(ProjectedMixture):
     ----------
     components_ : ndarray of shape (D, D)
         The identity, because rows are not projected. It is computed on access.
-    bic_curve_ : ndarray of shape (n, 2)
+    choice_ : manifoldseq.models.Choice
         With ``n_components="auto"``: the compared numbers, and `bic` of the training rows up to a constant.
     weights_, parameters_, concentrations_, directions_, threshold_
         As of `HOPE`.

@@ -27,7 +27,7 @@ from ..kernels._moments import fitted_kernel, keep_moment_weights
 from ..kernels._resolved import check_kernel
 from ..means._common_problem import items_of
 from ..systems._record import Systems, replaced
-from ._settings import SettingsChoice, settled
+from ._settings import settled
 
 Array = NDArray[np.floating[Any]]
 
@@ -57,7 +57,7 @@ class LDSKernelMatrix(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Sequenc
     ----------
     systems_ : Systems
         The systems of the sequences of `fit`.
-    choice_ : SettingsChoice
+    choice_ : manifoldseq.models.Choice
         The comparison of settings for ``n_states="auto"``; absent for other values of `n_states`.
     moment_weights_ : ndarray of shape (2 d,)
         Weights of the `MomentKernel`; absent if only dynamics are compared.
@@ -86,7 +86,6 @@ class LDSKernelMatrix(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Sequenc
     """
 
     systems_: Systems
-    stored_types = (*SequenceEstimator.stored_types, SettingsChoice)
 
     def __init__(
         self,

@@ -39,8 +39,8 @@ from ..means._centre_rules import CanonicalMean, resolved_rule
 from ..means._common_problem import beyond, items_of, points_of
 from ..systems._record import Systems
 from ._epoch import RACE, Clustering, absorbed, distances
-from ._selection import Chosen, ClusteringChoice, chosen_by_default
-from ._settings import SettingsChoice, choose_settings, is_open, settled
+from ._selection import Chosen, chosen_by_default
+from ._settings import choose_settings, is_open, settled
 
 Array = NDArray[np.floating[Any]]
 
@@ -132,10 +132,10 @@ class LDSKMeans(Chosen, ClassNamePrefixFeaturesOutMixin, TransformerMixin, Clust
         which chooses three states as well, has a purity of 0.96. To change the number of states of a choice:
         ``model.set_params(**{**fitted.choice_.best_params, "n_states": 4})``.
     identifier : LDSIdentifier, optional
-        Identifier of sequences; it is copied. It has no effect on `Systems`. With ``n_states="auto"``, here and in the
-        identifier, its delay, `center` and (for ``method="pca"``) `stabilizer` are also chosen if they have their
-        defaults, ``"auto"`` for delay and `center`; other parameters are kept. The choice always compares systems of
-        ``method="pca"``, independently of the identifier's `method`.
+        Identifier of sequences; it is copied. It has no effect on `Systems`. With ``n_states="auto"``, and no number
+        of states in the identifier, its delay, `center` and (for ``method="pca"``) `stabilizer` are also chosen if they
+        have their defaults, ``"auto"`` for delay and `center`; other parameters are kept. The choice always compares
+        systems of ``method="pca"``, independently of the identifier's `method`.
     bound : float
         Upper bound of the singular values of A for ``mean="canonical"``, as (12) requires. Members may have larger
         singular values; a member that is nearer to the others than the computed mean becomes the centre.
@@ -199,7 +199,7 @@ class LDSKMeans(Chosen, ClassNamePrefixFeaturesOutMixin, TransformerMixin, Clust
         Why the best start ended; ``INTERRUPTED`` if Ctrl-C ended or prevented any start.
     n_clusters_ : int
         The number of clusters, K.
-    choice_ : SettingsChoice or ClusteringChoice
+    choice_ : manifoldseq.models.Choice
         The comparison for ``n_states="auto"``, or for ``n_clusters="auto"``, which contains the former.
         ``print(model.choice_)`` prints a table. Absent if both were given.
     stability_ : float
@@ -251,8 +251,6 @@ class LDSKMeans(Chosen, ClassNamePrefixFeaturesOutMixin, TransformerMixin, Clust
     >>> np.ptp(labels.reshape(2, 5), axis=1).tolist()
     [0, 0]
     """
-
-    stored_types = (*SequenceEstimator.stored_types, ClusteringChoice, SettingsChoice)
 
     def __init__(
         self,

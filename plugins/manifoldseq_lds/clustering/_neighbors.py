@@ -23,7 +23,7 @@ from ..kernels._moments import fitted_kernel, keep_moment_weights
 from ..kernels._resolved import check_kernel
 from ..means._common_problem import items_of
 from ..systems._record import Systems
-from ._settings import SettingsChoice, settled
+from ._settings import settled
 
 Array = NDArray[np.floating[Any]]
 
@@ -63,7 +63,7 @@ class LDSNeighbors(ClassifierMixin, SequenceEstimator):
         The systems of the sequences of `fit`.
     classes_ : ndarray of shape (n_classes,)
         Classes of `y` in `fit`; absent after a fit without `y`.
-    choice_ : SettingsChoice
+    choice_ : manifoldseq.models.Choice
         The comparison of settings for ``n_states="auto"``; absent for other values of `n_states`.
     moment_weights_ : ndarray of shape (2 d,)
         Weights of the `MomentKernel`; absent if only dynamics are compared.
@@ -84,8 +84,6 @@ class LDSNeighbors(ClassifierMixin, SequenceEstimator):
     """
 
     systems_: Systems
-
-    stored_types = (*SequenceEstimator.stored_types, SettingsChoice)
 
     def __init__(
         self,

@@ -2,10 +2,9 @@
 
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from numbers import Integral
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,8 +15,7 @@ from sklearn.model_selection import ParameterGrid
 import manifoldseq as ms
 from manifoldseq.estimators import check_whole, quoted, random_generator
 from manifoldseq.execution import map_ordered, one_blas_thread
-from manifoldseq.models import most_stable, numbers_of_clusters
-from manifoldseq.report import line_style, prepared_axes
+from manifoldseq.models import AGREEMENT, COMPARED, SPLITS, Choice, Step, numbers_of_clusters, preferred, summary
 
 from ..identification._identifier import LDSIdentifier
 from ..identification._order import default_sizes
@@ -26,10 +24,7 @@ from ..kernels._moments import fitted_kernel, keep_moment_weights
 from ..kernels._resolved import check_kernel
 from ..means._common_problem import items_of
 from ..systems._record import Systems
-from ._settings import SettingsChoice, choose_settings, filled, is_open
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
+from ._settings import choose_settings, filled, is_open
 
 Array = NDArray[np.floating[Any]]
 
@@ -70,72 +65,14 @@ def one_step_error(sequences: Sequence[Array], identifier: LDSIdentifier, delay:
     return error / total if total else 0.0
 
 
+def _identification(params: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the settings that are compared by forecasts."""
+    return {name: value for name, value in params.items() if _identifies(name)}
+
+
 def _identifies(name: str) -> bool:
     """Return whether a setting is compared by forecasts."""
     return name.partition("__")[0] in ("n_states", "identifier")
-
-
-@dataclass(frozen=True, eq=False)
-class ClusteringChoice:
-    """The result of `choose_clustering`.
-
-    Attributes
-    ----------
-    params : list of dict
-        The settings of the grid.
-    prediction : ndarray of shape (len(params),)
-        Squared error of one-step-ahead forecasts of the held-out steps, relative to the error of the mean; NaN if the
-        grid has no settings of the identification.
-    stability : ndarray of shape (len(params),)
-        Mean agreement of two halves, as adjusted Rand index: 1 is perfect agreement, 0 the level of chance. NaN for
-        settings whose forecasts are not the best.
-    error : ndarray of shape (len(params),)
-        Standard errors of `stability`.
-    time : float
-        Duration of the choice in seconds.
-    settings : SettingsChoice or None
-        The preceding choice of the settings of the identification, if they were not given: with ``n_states="auto"`` and
-        no such settings in the grid.
-    best : int
-        The chosen row. Candidates are the settings with the best forecasts whose stability is within one standard error
-        of the highest. Among them, the largest number of clusters is chosen, and the stability decides ties.
-    """
-
-    params: list[dict[str, Any]]
-    prediction: Array
-    stability: Array
-    error: Array
-    time: float = 0.0
-    settings: SettingsChoice | None = None
-
-    @property
-    def best(self) -> int:
-        return most_stable(self.stability, self.error, [one.get("n_clusters", 0) for one in self.params])
-
-    @property
-    def best_params(self) -> dict[str, Any]:
-        """The chosen settings, for ``estimator.set_params(**choice.best_params)``."""
-        return {**self.params[self.best], **(self.settings.best_params if self.settings else {})}
-
-    def __str__(self) -> str:
-        """Return a table of the settings that are compared by forecasts, and a table of the agreement of halves."""
-        chosen = self.params[self.best]
-        judged = [name for name in chosen if _identifies(name) and len({repr(p[name]) for p in self.params}) > 1]
-        lines = [] if self.settings is None else str(self.settings).splitlines()
-        if judged and np.isfinite(self.prediction).any():
-            errors = {tuple(p[name] for name in judged): e for p, e in zip(self.params, self.prediction, strict=True)}
-            best = tuple(chosen[name] for name in judged)
-            rows = [
-                (values == best, f"{error:.4f}", dict(zip(judged, values, strict=True)))
-                for values, error in errors.items()
-            ]
-            lines += _table("forecast error", rows)
-        compared = [i for i in range(len(self.params)) if np.isfinite(self.stability[i])]
-        settings = [{name: self.params[i][name] for name in chosen if name not in judged} for i in compared]
-        if any(settings):
-            figures = [f"{self.stability[i]:.3f} ± {self.error[i]:.3f}" for i in compared]
-            lines += _table("agreement", list(zip([i == self.best for i in compared], figures, settings, strict=True)))
-        return "\n".join([*lines, f"chosen: {_text(self.best_params)}"])
 
 
 class Chosen:
@@ -144,26 +81,10 @@ class Chosen:
     @property
     def stability_(self) -> float:
         """Agreement of the clusters of random halves of the data, by `choice_`; absent if nothing was compared."""
-        choice = vars(self).get("choice_")
-        value = np.nan
-        if isinstance(choice, SettingsChoice):
-            value = choice.stability
-        elif choice is not None:
-            value = float(choice.stability[choice.best])
-        if np.isnan(value):
+        steps = getattr(vars(self).get("choice_"), "steps", [])
+        if not steps or steps[-1].label != AGREEMENT:
             raise AttributeError("stability_ is measured where fit compares settings: n_states or n_clusters is 'auto'")
-        return value
-
-
-def _table(heading: str, rows: Sequence[tuple[bool, str, Mapping[str, Any]]]) -> list[str]:
-    """Return lines of a figure and the settings that have it, the chosen one marked."""
-    width = max(len(heading), *(len(figure) for _, figure, _ in rows))
-    lines = [f"{'>' if best else ' '} {figure:<{width}}  {_text(settings)}" for best, figure, settings in rows]
-    return [f"  {heading:<{width}}  settings", *lines]
-
-
-def _text(settings: Mapping[str, Any]) -> str:
-    return ", ".join(f"{name}={value!r}" for name, value in settings.items())
+        return float(steps[-1].figure[steps[-1].chosen[0]])
 
 
 def choose_clustering(
@@ -176,7 +97,7 @@ def choose_clustering(
     observers: Sequence[Any] = (),
     checkpoint: ms.storage.Checkpoint | str | Path | None = None,
     resume: bool = False,
-) -> ClusteringChoice:
+) -> Choice:
     """Choose settings of a clustering, such as `n_states` and `n_clusters`, without labels.
 
     The rule has two steps. First, the settings of the identification (`n_states`, ``identifier__delay`` and others)
@@ -185,7 +106,9 @@ def choose_clustering(
     ``n_states="auto"``. Second, `n_clusters` and all other settings are chosen by stability (Lange, Roth, Braun and
     Buhmann 2004): the data are split into random halves, the same for all settings, and each half is clustered
     separately. The clusters that one half predicts for the other half are compared with the clustering of the other
-    half by the adjusted Rand index. `ClusteringChoice.best` describes the final decision.
+    half by the adjusted Rand index. Candidates are the settings with the best forecasts whose halves agree as well as
+    those of the most stable setting, see `manifoldseq.models.preferred`. Among them, the largest number of clusters is
+    chosen, and the stability decides ties.
 
     If only `n_clusters` is compared, halves are clustered on the kernel matrix of at most 480 sequences, or of eight
     for each cluster, by the best of ten runs of k-means in feature space, whose centres are not systems. This
@@ -209,7 +132,9 @@ def choose_clustering(
 
     Returns
     -------
-    ClusteringChoice
+    manifoldseq.models.Choice
+        The steps are those of the preceding choice of the settings of the identification (if they were not given), the
+        forecast errors (if the grid has settings of the identification) and the agreement of halves.
 
     Raises
     ------
@@ -313,16 +238,19 @@ def choose_clustering(
     if run.status is ms.Status.INTERRUPTED:
         raise KeyboardInterrupt
     values, kept = run.state["agreement"], run.state["kept"]
-    stability, error = np.full((2, len(params)), np.nan)
-    stability[kept], error[kept] = values.mean(axis=1), values.std(axis=1, ddof=1) / np.sqrt(n_splits)
-    return ClusteringChoice(
-        params,
-        np.array(run.state["prediction"]),
-        stability,
-        error,
-        max(run.time, time.perf_counter() - began),
-        settings,
-    )
+    figures, errors = summary(values)
+    row = preferred(list(values), [params[i].get("n_clusters", 0) for i in kept])
+    best, prediction = params[kept[row]], np.array(run.state["prediction"])
+    choice = settings or Choice([], {})
+    steps = [*choice.steps]
+    if np.isfinite(prediction).any():
+        texts = [repr(_identification(one)) for one in params]
+        rows = sorted({texts.index(one) for one in texts})
+        compared = [_identification(params[i]) for i in rows]
+        chosen = [rows.index(texts.index(texts[kept[row]]))]
+        steps.append(Step("forecast error", "forecast error, relative", compared, prediction[rows], chosen))
+    steps.append(Step("agreement", AGREEMENT, [params[i] for i in kept], figures, [row], errors))
+    return Choice(steps, best | choice.best_params, choice.notes, max(run.time, time.perf_counter() - began))
 
 
 def _kernel_matrix(estimator: Any, X: Any, least: int, rng: np.random.Generator) -> Array | None:
@@ -332,7 +260,7 @@ def _kernel_matrix(estimator: Any, X: Any, least: int, rng: np.random.Generator)
     """
     if not (isinstance(estimator, SequenceEstimator) and isinstance(estimator, ClusterMixin)):
         return None
-    most = max(_COMPARED, least)
+    most = max(COMPARED, least)
     if len(X) > most:
         X = _rows(X, np.sort(rng.permutation(len(X))[:most]))
     check_kernel("kernel", cast(Any, estimator).kernel)
@@ -346,9 +274,6 @@ def _kernel_matrix(estimator: Any, X: Any, least: int, rng: np.random.Generator)
     return (gram + gram.T) / 2
 
 
-_COMPARED = 480
-"""Number of sequences for the agreement of halves; more if eight per cluster are more."""
-_SPLITS = 12
 _LEAST = 4
 """Minimum number of sequences, such that halves can have two clusters."""
 
@@ -360,7 +285,7 @@ def default_grid(X: Any) -> dict[str, list[int]]:
 
 def chosen_by_default(
     estimator: Any, X: Any, *, observers: Sequence[Any] = (), checkpoint: Any = None, resume: bool = False
-) -> ClusteringChoice:
+) -> Choice:
     """Choose by the default grid, with the `random_state` of the estimator; a Generator is copied before it is used.
 
     Raises
@@ -381,7 +306,7 @@ def chosen_by_default(
         seed = seed.spawn(1)[0]
     grid = default_grid(X)
     options: dict[str, Any] = {"observers": observers, "checkpoint": checkpoint, "resume": resume}
-    return choose_clustering(estimator, X, grid, n_splits=_SPLITS, random_state=seed, **options)
+    return choose_clustering(estimator, X, grid, n_splits=SPLITS, random_state=seed, **options)
 
 
 def cost_of_choice(estimator: Any, X: Any) -> str:
@@ -395,9 +320,9 @@ def cost_of_choice(estimator: Any, X: Any) -> str:
             f"n_clusters='auto': {first}n_clusters {clusters[0]} only, because {len(X)} sequences are too few for a "
             "choice: pass n_clusters if it is known"
         )
-    compared = min(len(X), _COMPARED)
+    compared = min(len(X), COMPARED)
     return (
-        f"n_clusters='auto': {first}n_clusters {clusters[0]} to {clusters[-1]} by the agreement of {_SPLITS} pairs of "
+        f"n_clusters='auto': {first}n_clusters {clusters[0]} to {clusters[-1]} by the agreement of {SPLITS} pairs of "
         f"halves, on one kernel matrix of {compared} sequences"
     )
 
@@ -426,84 +351,6 @@ def _predictions(estimator: Any, X: Any, params: list[dict[str, Any]]) -> Array:
         if repr(one) not in errors:
             errors[repr(one)] = one_step_error(some, *one)
     return np.array([errors[repr(one)] for one in chosen])
-
-
-def plot_choice(choice: ClusteringChoice | SettingsChoice, ax: "Axes | None" = None) -> "Axes":
-    """Plot the figures by which settings were chosen; a ring marks the chosen settings.
-
-    The plot shows the agreement of halves with standard errors if several settings were compared by it, and otherwise
-    the forecast errors. For a `SettingsChoice`, it shows the agreement against the forecast error, with one line per
-    choice of moments.
-
-    Parameters
-    ----------
-    choice : ClusteringChoice or SettingsChoice
-    ax : matplotlib.axes.Axes, optional
-        By default those of a new pyplot figure.
-
-    Returns
-    -------
-    matplotlib.axes.Axes
-        The setting with the most values is the horizontal axis; each combination of the others is a line.
-
-    Examples
-    --------
-    >>> import matplotlib.pyplot as plt
-    >>> params = [{"n_clusters": 2}, {"n_clusters": 3}]
-    >>> choice = ClusteringChoice(params, np.full(2, np.nan), np.array([0.9, 0.4]), np.array([0.1, 0.1]))
-    >>> figure, ax = plt.subplots()
-    >>> plot_choice(choice, ax).get_xlabel()
-    'n_clusters'
-    >>> plt.close(figure)
-    """
-    ax = prepared_axes(ax)
-    if isinstance(choice, SettingsChoice):
-        return _plot_settings(choice, ax)
-    stable = np.count_nonzero(np.isfinite(choice.stability)) > 1
-    heights, errors = (choice.stability, choice.error) if stable else (choice.prediction, None)
-    shown = [i for i in range(len(choice.params)) if np.isfinite(heights[i])]
-    values = {name: sorted({choice.params[i][name] for i in shown}) for name in choice.params[0]}
-    along = max(values, key=lambda name: (len(values[name]), name == "n_clusters"))
-    groups: dict[tuple[Any, ...], list[int]] = {}
-    for i in shown:
-        groups.setdefault(tuple((name, choice.params[i][name]) for name in values if name != along), []).append(i)
-    for series, (others, rows) in enumerate(groups.items()):
-        rows = sorted(rows, key=lambda i: choice.params[i][along])
-        x = [choice.params[i][along] for i in rows]
-        label = ", ".join(f"{name}={value}" for name, value in others) or None
-        spread = None if errors is None else errors[rows]
-        ax.errorbar(x, heights[rows], spread, capsize=2, label=label, **line_style(series, len(x)))
-    ring = {"marker": "o", "markersize": 13, "fillstyle": "none", "color": line_style(None)["color"]}
-    ax.plot(choice.params[choice.best][along], heights[choice.best], linestyle="", label="chosen", **ring)
-    ax.set(xlabel=along, ylabel="agreement of two halves" if stable else "forecast error, relative")
-    ax.set_title("How the settings were chosen")
-    if all(isinstance(value, int | np.integer) for value in values[along]):
-        ax.set_xticks(values[along])
-    ax.legend(frameon=False, fontsize="small")
-    return ax
-
-
-def _plot_settings(choice: SettingsChoice, ax: "Axes") -> "Axes":
-    names = ("n_states", "delay", "center")
-    errors = {tuple(one[name] for name in names): one["error"] for one in choice.forecasts}
-    if choice.compared:
-        x = [errors[tuple(one[name] for name in names)] for one in choice.compared]
-        parts = sorted({one["moments"] for one in choice.compared}, key=("none", "level", "size", "both").index)
-        for series, part in enumerate(parts):
-            rows = [i for i, one in enumerate(choice.compared) if one["moments"] == part]
-            heights, spread = ([choice.compared[i][name] for i in rows] for name in ("stability", "error"))
-            label = "dynamics alone" if part == "none" else f"with {part}" if part != "both" else "with level and size"
-            style: dict[str, Any] = line_style(series, len(rows)) | {"linestyle": "", "marker": "osv^"[series % 4]}
-            ax.errorbar([x[i] for i in rows], heights, spread, capsize=2, label=label, **style)
-        ring: dict[str, Any] = {"marker": "o", "markersize": 13, "fillstyle": "none", "linestyle": ""}
-        ax.plot(x[choice.best], choice.stability, label="chosen", color=line_style(None)["color"], **ring)
-        ax.set(xlabel="forecast error, relative", ylabel="agreement of two halves")
-        ax.legend(frameon=False, fontsize="small")
-    else:
-        ax.plot(sorted(errors.values()), marker="o", linestyle="")
-        ax.set(xlabel="setting, by forecast error", ylabel="forecast error, relative")
-    ax.set_title("How the settings were chosen")
-    return ax
 
 
 def _rows(X: Any, rows: NDArray[np.int64]) -> Any:

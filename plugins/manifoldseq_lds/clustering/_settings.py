@@ -12,7 +12,6 @@ from __future__ import annotations
 import time
 import warnings
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 from functools import cache
 from typing import Any, cast
 
@@ -25,7 +24,7 @@ from sklearn.cluster._spectral import cluster_qr  # which has no public name
 from manifoldseq.estimators import random_generator
 from manifoldseq.execution import one_blas_thread
 from manifoldseq.kernels import agreements
-from manifoldseq.models import as_good
+from manifoldseq.models import AGREEMENT, Choice, Step, preferred, summary
 
 from ..identification._identifier import LDSIdentifier
 from ..identification._missing import embed, interpolated
@@ -40,6 +39,7 @@ from ..means._common_problem import items_of
 from ..systems._record import Systems, check_stable
 
 Array = NDArray[np.floating[Any]]
+Setting = dict[str, Any]
 
 DELAYS = (1, 2, 4, 8, 16)
 STATES = (1, 2, 3, 4, 6, 8, 12, 16)
@@ -63,110 +63,10 @@ _FINALISTS = 6
 _CLUSTERS = (2, 4, 8)
 """Numbers of clusters over which the stability is averaged if no number is given."""
 _CONTROL_LAGS = 6
-_SHOWN = 12
-"""Maximum number of printed rows of a comparison."""
+_FORECAST = ("n_states", "delay", "center")
+"""The settings that are compared by forecasts."""
 _CLEAR = 0.05
 """A control is recommended if its stability is higher by more than this, and by more than the standard error."""
-
-
-@dataclass(frozen=True, eq=False)
-class SettingsChoice:
-    """The settings that were chosen for ``n_states="auto"``, and the figures that decided.
-
-    Attributes
-    ----------
-    forecasts : list of dict
-        ``n_states``, ``delay``, ``center`` and ``error``: the squared error of one-step-ahead forecasts of held-out
-        steps, relative to the error of the mean of the training part; in ascending order of the error.
-    compared : list of dict
-        ``n_states``, ``delay``, ``center``, ``stabilizer``, ``moments``, and ``stability``, the mean adjusted Rand
-        index between clusterings of random halves, with ``error``, its standard error, and ``halvings``, the number of
-        pairs of halves. Empty if there are too few sequences.
-    controls : list of dict
-        ``name``, ``stability`` and ``error`` of descriptions without dynamical systems: mean and deviation of the
-        channels, and their covariances at lags 0 to 5.
-    best_params : dict
-        The chosen settings, for ``estimator.set_params(**choice.best_params)``.
-    best : int
-        The row of the chosen settings in `compared`.
-    time : float
-        Duration of the choice in seconds.
-    notes : list of str
-        Limitations of the choice: sequences that are too short for the settings of the others, dynamics that predict
-        nothing, too few sequences for a comparison. `fit` raises them as warnings.
-    clusters : list of int
-        Numbers of clusters over which the stability was averaged: `n_clusters`, or 2, 4 and 8 if the estimator has no
-        such parameter or chooses it. Such a mean is well below 1 (for example 0.5) even for repeatable clusters,
-        because at most one of the numbers is the true number: it serves to compare settings, not to judge a clustering.
-    """
-
-    forecasts: list[dict[str, Any]]
-    compared: list[dict[str, Any]]
-    controls: list[dict[str, Any]]
-    best_params: dict[str, Any]
-    best: int = 0
-    time: float = 0.0
-    notes: list[str] = field(default_factory=list)
-    clusters: list[int] = field(default_factory=list)
-
-    @property
-    def stability(self) -> float:
-        """The stability of the chosen settings; NaN if nothing was compared."""
-        return float(self.compared[self.best]["stability"]) if self.compared else float("nan")
-
-    @property
-    def advice(self) -> str:
-        """The notes, and a remark if a description without dynamical systems is clearly more stable."""
-        return "; ".join([*self.notes, *self._better])
-
-    @property
-    def _better(self) -> list[str]:
-        """A remark about a control that is more stable."""
-        if not self.compared:
-            return []
-        own = self.compared[self.best]
-        clear = [
-            one
-            for one in self.controls
-            if one["stability"] - own["stability"] > max(_CLEAR, float(np.hypot(one["error"], own["error"])))
-        ]
-        if not clear:
-            return []
-        top = max(clear, key=lambda one: one["stability"])
-        return [
-            f"clusters by {top['name']} agree better between halves of the data ({top['stability']:.2f}) than those by "
-            f"dynamical systems ({own['stability']:.2f}): try them first"
-        ]
-
-    def __str__(self) -> str:
-        """Return tables of forecasts, of the compared settings and of controls, the chosen settings, and the advice."""
-        names = ("n_states", "delay", "center")
-        kept = {tuple(one[name] for name in names) for one in self.compared}
-        chosen = self.compared[self.best] if self.compared else self.forecasts[0]
-        lines = ["  forecast error  settings"]
-        for one in self.forecasts[: max(len(kept), 5)]:
-            mark = ">" if all(one[name] == chosen[name] for name in names) else " "
-            lines.append(f"{mark} {one['error']:<14.4f}  " + ", ".join(f"{name}={one[name]!r}" for name in names))
-        if self.compared:
-            lines.append("  stability        settings" + self._of_stability)
-            order = [(-one["halvings"], -one["stability"], i) for i, one in enumerate(self.compared)]
-            for *_, i in sorted(order)[:_SHOWN]:
-                one = self.compared[i]
-                figure = f"{one['stability']:.3f} ± {one['error']:.3f}"
-                settings = ", ".join(f"{name}={one[name]!r}" for name in (*names, "stabilizer", "moments"))
-                lines.append(f"{'>' if i == self.best else ' '} {figure:<15}  {settings}")
-        lines += [f"  {one['stability']:.3f} ± {one['error']:.3f}    {one['name']} alone" for one in self.controls]
-        lines.append("chosen: " + ", ".join(f"{name}={value!r}" for name, value in self.best_params.items()))
-        return "\n".join([*lines, *self.notes, *self._better])
-
-    @property
-    def _of_stability(self) -> str:
-        """Return, in brackets, the number of shown rows and the numbers of clusters that the mean includes."""
-        said = [f"the first {_SHOWN} of {len(self.compared)}"] if len(self.compared) > _SHOWN else []
-        if len(self.clusters) > 1:
-            numbers = ", ".join(map(str, self.clusters[:-1]))
-            said.append(f"mean over {numbers} and {self.clusters[-1]} clusters")
-        return f" ({'; '.join(said)})" if said else ""
 
 
 def is_open(estimator: Any, X: Any) -> bool:
@@ -174,7 +74,7 @@ def is_open(estimator: Any, X: Any) -> bool:
     given = estimator.identifier
     return (
         estimator.n_states == "auto"
-        and (given is None or given.n_states == "auto")
+        and (given is None or given.n_states in (None, "auto"))
         and not isinstance(X, Systems)
         and not on_disk(X)
     )
@@ -198,11 +98,13 @@ def settled(estimator: Any, X: Any, n_clusters: int | None = None, *, dynamics_o
 
 def choose_settings(
     estimator: Any, X: Any, n_clusters: int | None = None, *, dynamics_only: bool = False
-) -> SettingsChoice | None:
+) -> Choice | None:
     """Return the settings that the rule chooses for ``n_states="auto"``; None if sequences are too short or too few.
 
     Settings of the estimator's `identifier` are kept unless they are "auto"; a kernel that was set explicitly is
-    compared without level and size.
+    compared without level and size. The steps are the forecasts (squared error of one-step-ahead forecasts of held-out
+    steps, relative to the error of the mean of the training part), the stability of descriptions without dynamical
+    systems, and the stability of the compared settings. The last two are absent if there are too few sequences.
     """
     began = time.perf_counter()
     identifier = identifier_of(estimator)
@@ -219,12 +121,13 @@ def choose_settings(
     may_count = moments == "auto" and not dynamics_only
     may_count = may_count and isinstance(kernel, ProjectionKernel)
     if not any(map(_moves, scaled)):
-        warnings.warn(
-            "no sequence varies in time, so that dynamical systems do not describe them"
-            + (": their levels are compared" if may_count else ": compare the means of their channels instead"),
-            stacklevel=4,
-        )
-        return _of_levels(identifier, free, time.perf_counter() - began) if may_count else None
+        note = "no sequence varies in time, so that dynamical systems do not describe them"
+        note += ": their levels are compared" if may_count else ": compare the means of their channels instead"
+        warnings.warn(note, stacklevel=4)
+        # one state, uncentred, and a comparison of levels: without their means only rounding errors would remain
+        chosen = {"n_states": 1, "delay": 1, "center": False, "moments": "level"}
+        params = _params(chosen, identifier, free & {"center"}, moments)
+        return Choice([], params, [note], time.perf_counter() - began) if may_count else None
     with one_blas_thread():
         forecasts, predictive = _forecasts(scaled, identifier, free, rng)
         lengths = np.array([len(x) for x in scaled])
@@ -244,8 +147,8 @@ def choose_settings(
             compared, controls = _compared(
                 scaled, identifier, kernel, free, may_count, predictive, for_all, clusters, rng
             )
-    best = _best(compared) if compared else 0
-    chosen = compared[best] if compared else {**for_all[0], "stabilizer": identifier.stabilizer_, "moments": "none"}
+    default = {"stabilizer": identifier.stabilizer_, "moments": "none"}
+    chosen = _best(compared) if compared else {**for_all[0], **default}
     notes = [
         *_of_short(lengths, forecasts, for_all),
         *([] if predictive else [_of_noise(chosen, chosen["moments"] if moments == "auto" else moments)]),
@@ -253,16 +156,61 @@ def choose_settings(
     ]
     for note in notes:
         warnings.warn(note, stacklevel=4)
-    params: dict[str, Any] = {"n_states": chosen["n_states"]}
+    steps = [_step("forecast error", "forecast error, relative", _FORECAST, forecasts, chosen)]
+    if compared:
+        steps += _of_stability(compared, controls, chosen, clusters)
+        notes += _of_controls(chosen, controls)
+    params = _params(chosen, identifier, free, moments)
+    return Choice(steps, params, notes, time.perf_counter() - began)
+
+
+def _params(chosen: Setting, identifier: LDSIdentifier, free: frozenset[str], moments: str) -> Setting:
+    """Return the chosen settings under the names of the parameters of an estimator."""
+    params = {"n_states": chosen["n_states"]}
     if identifier.delay == "auto":
         params["identifier__delay"] = chosen["delay"]
     params |= {f"identifier__{name}": chosen[name] for name in ("center", "stabilizer") if name in free}
-    if moments == "auto":
-        params["moments"] = chosen["moments"]
-    for one in compared:
-        one.pop("values")
-    spent = time.perf_counter() - began
-    return SettingsChoice(forecasts, compared, controls, params, best, spent, notes, list(clusters))
+    return params | ({"moments": chosen["moments"]} if moments == "auto" else {})
+
+
+def _step(heading: str, label: str, names: Sequence[str], rows: list[Setting], chosen: Setting) -> Step:
+    """Return a step of the settings `names` of rows, which have a ``figure`` and may have an ``error``."""
+    params = [{name: one[name] for name in names} for one in rows]
+    marked = [i for i, one in enumerate(params) if one.items() <= chosen.items()]
+    figure, error = (np.array([one[name] for one in rows if name in one]) for name in ("figure", "error"))
+    return Step(heading, label, params, figure, marked, error if len(error) else None)
+
+
+def _of_stability(
+    compared: list[Setting], controls: list[Setting], chosen: Setting, clusters: tuple[int, ...]
+) -> list[Step]:
+    """Return the steps of descriptions without dynamical systems and of the compared settings.
+
+    A mean over several numbers of clusters is well below 1 (for example 0.5) even for repeatable clusters, because at
+    most one of the numbers is the true number: it serves to compare settings, not to judge a clustering.
+    """
+    *some, last = map(str, clusters)
+    heading = f"mean stability over {', '.join(some)} and {last} clusters" if some else "stability"
+    rows = sorted(compared, key=lambda one: (-len(one["values"]), -one["figure"]))
+    names = (*_FORECAST, "stabilizer", "moments")
+    alone = _step(heading, AGREEMENT, ("description",), controls, chosen)
+    return [alone, _step(heading, AGREEMENT, names, rows, chosen)]
+
+
+def _of_controls(chosen: Setting, controls: list[Setting]) -> list[str]:
+    """Return a note if a description without dynamical systems is clearly more stable."""
+    clear = [
+        one
+        for one in controls
+        if one["figure"] - chosen["figure"] > max(_CLEAR, float(np.hypot(one["error"], chosen["error"])))
+    ]
+    if not clear:
+        return []
+    top = max(clear, key=lambda one: one["figure"])
+    return [
+        f"clusters by {top['description']} agree better between halves of the data ({top['figure']:.2f}) than those by "
+        f"dynamical systems ({chosen['figure']:.2f}): try them first"
+    ]
 
 
 def _open(identifier: LDSIdentifier | None) -> frozenset[str]:
@@ -280,12 +228,12 @@ def _numbers_of_clusters(n_clusters: int | None, N: int) -> tuple[int, ...]:
     return tuple(k for k in ((n_clusters,) if n_clusters else _CLUSTERS) if 1 < k and 4 * k <= N)
 
 
-def _least(setting: dict[str, Any]) -> int:
+def _least(setting: Setting) -> int:
     """Return the number of time steps that a setting needs."""
     return setting["n_states"] + setting["delay"]
 
 
-def _of_short(lengths: Array, forecasts: list[dict[str, Any]], for_all: list[dict[str, Any]]) -> list[str]:
+def _of_short(lengths: Array, forecasts: list[Setting], for_all: list[Setting]) -> list[str]:
     """Return a note about sequences that are too short for the settings of the others."""
     lost = [one for one in _equal(forecasts) if _least(one) > lengths.min()]
     if not lost:
@@ -296,12 +244,12 @@ def _of_short(lengths: Array, forecasts: list[dict[str, Any]], for_all: list[dic
     return [
         f"sequence {lengths.argmin()} has {lengths.min()} time steps, but n_states={lost[0]['n_states']} with "
         f"delay={lost[0]['delay']}, which forecasts the others best, needs {_least(lost[0])}{others}: a setting that "
-        f"suits every sequence is chosen instead (forecast error {for_all[0]['error']:.2g} in place of "
-        f"{lost[0]['error']:.2g}); leave short sequences out, or set n_states and the identifier"
+        f"suits every sequence is chosen instead (forecast error {for_all[0]['figure']:.2g} in place of "
+        f"{lost[0]['figure']:.2g}); leave short sequences out, or set n_states and the identifier"
     ]
 
 
-def _of_noise(chosen: dict[str, Any], moments: str) -> str:
+def _of_noise(chosen: Setting, moments: str) -> str:
     """Return a note about sequences that dynamics do not predict."""
     counted = {
         "none": "the compared dynamics may be noise",
@@ -309,7 +257,7 @@ def _of_noise(chosen: dict[str, Any], moments: str) -> str:
         "size": "the sizes of the channels are compared instead",
         "both": "levels and sizes of the channels are compared instead",
     }
-    said = f"; clusterings of halves agree by {chosen['stability']:.2f}" if "stability" in chosen else ""
+    said = f"; clusterings of halves agree by {chosen['figure']:.2f}" if "values" in chosen else ""
     return (
         "linear dynamical systems forecast these sequences no better than a constant does, so that "
         f"{counted[moments]}{said}"
@@ -335,20 +283,6 @@ def _moves(x: Array) -> bool:
     return bool((np.ptp(x, axis=0) > 1e-12 * np.abs(x).max(axis=0)).any())
 
 
-def _of_levels(identifier: LDSIdentifier, free: frozenset[str], seconds: float) -> SettingsChoice:
-    """Return the settings for constant sequences: one state, uncentred, and a comparison of levels.
-
-    Without their means only rounding errors would remain.
-    """
-    forecasts = [{"n_states": 1, "delay": 1, "center": False, "error": 0.0}]
-    params: dict[str, Any] = {"n_states": 1, "moments": "level"}
-    if identifier.delay == "auto":
-        params["identifier__delay"] = 1
-    if "center" in free:
-        params["identifier__center"] = False
-    return SettingsChoice(forecasts, [], [], params, 0, seconds)
-
-
 # Forecasts one step ahead: the first two thirds of a sequence are seen, the last third is forecast.
 
 
@@ -371,7 +305,7 @@ def _grid(lengths: NDArray[np.intp], channels: int, identifier: LDSIdentifier) -
 
 def _forecasts(
     sequences: Sequence[Array], identifier: LDSIdentifier, free: frozenset[str], rng: np.random.Generator
-) -> tuple[list[dict[str, Any]], bool]:
+) -> tuple[list[Setting], bool]:
     """Return the settings of the grid with their forecast errors in ascending order; none for short sequences.
 
     The second value states whether the best setting beats a constant by more than its standard error over sequences.
@@ -407,12 +341,12 @@ def _forecasts(
     rows_of, gains = [], []
     for (n, delay, center), parts in errors.items():
         error = np.concatenate(parts)
-        rows_of.append({"n_states": n, "delay": delay, "center": center, "error": float(error.sum() / total.sum())})
+        rows_of.append({"n_states": n, "delay": delay, "center": center, "figure": float(error.sum() / total.sum())})
         gains.append(constant - error)
-    order = sorted(range(len(rows_of)), key=lambda i: rows_of[i]["error"])
+    order = sorted(range(len(rows_of)), key=lambda i: rows_of[i]["figure"])
     gain = gains[order[0]]
-    doubt = float(gain.std(ddof=1) / np.sqrt(len(gain))) if len(gain) > 1 else 0.0
-    return [rows_of[i] for i in order], bool(gain.mean() > doubt)
+    mean, doubt = summary(gain) if len(gain) > 1 else (gain[0], 0.0)
+    return [rows_of[i] for i in order], bool(mean > doubt)
 
 
 def _squared_errors(Y: Array, seen: int, channels: int, states: list[int], center: bool) -> list[Array]:
@@ -447,10 +381,10 @@ def _compared(
     free: frozenset[str],
     may_count: bool,
     predictive: bool,
-    forecasts: list[dict[str, Any]],
+    forecasts: list[Setting],
     clusters: tuple[int, ...],
     rng: np.random.Generator,
-) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
+) -> tuple[list[Setting], list[Setting]]:
     """Return the compared settings with their stability, and the stability of the controls."""
     rows = np.sort(rng.permutation(len(sequences))[: max(_COMPARED, 40 * max(clusters))])
     some = [sequences[i] for i in rows]
@@ -482,7 +416,7 @@ def _compared(
         parts = {"none": D}
         parts |= {which: D * G for which, G in gaussians.items() if admitted or _alignment(D, G) >= _ALIGNED}
         for which, K in parts.items():
-            setting = {name: one[name] for name in ("n_states", "delay", "center")}
+            setting = {name: one[name] for name in _FORECAST}
             candidates.append({**setting, "stabilizer": stabilizer, "moments": which, "values": []})
             matrices.append(K)
     left = list(range(len(candidates)))
@@ -491,41 +425,29 @@ def _compared(
             left = sorted(left, key=lambda i: -float(np.mean(candidates[i]["values"])))[:_FINALISTS]
         for i in left:
             candidates[i]["values"].append(float(np.mean(agreements(matrices[i], order, clusters, spectral_labels))))
-    for one in candidates:
-        _summarize(one)
     descriptions = {
         "mean and deviation of the channels": _gaussian(moments, "both"),
         f"covariances of the channels at lags 0 to {_CONTROL_LAGS - 1}": _width_one(_covariances(some)),
     }
-    controls = []
+    controls: list[Setting] = []
     for name, K in descriptions.items():
         values = [float(np.mean(agreements(K, order, clusters, spectral_labels))) for order in orders]
-        one: dict[str, Any] = {"name": name, "values": values}
-        _summarize(one)
-        controls.append({key: one[key] for key in ("name", "stability", "error")})
+        controls.append({"description": name, "values": values})
+    for one in (*candidates, *controls):
+        one["figure"], one["error"] = summary(np.array(one["values"]))
     return candidates, controls
 
 
-def _equal(forecasts: list[dict[str, Any]]) -> list[dict[str, Any]]:
+def _equal(forecasts: list[Setting]) -> list[Setting]:
     """Return the settings whose errors count as equal to the smallest error."""
-    return [one for one in forecasts if one["error"] <= _EQUAL * forecasts[0]["error"]][:_SHORTLIST]
+    return [one for one in forecasts if one["figure"] <= _EQUAL * forecasts[0]["figure"]][:_SHORTLIST]
 
 
-def _summarize(one: dict[str, Any]) -> None:
-    values = np.array(one["values"])
-    one["stability"], one["halvings"] = float(values.mean()), len(values)
-    one["error"] = float(values.std(ddof=1) / np.sqrt(len(values)))
-
-
-def _best(compared: list[dict[str, Any]]) -> int:
-    """Return the row that uses the most information among those within one paired standard error of the most stable."""
-    last = [i for i, one in enumerate(compared) if one["halvings"] == _HALVINGS[1]]
-    values = {i: np.array(compared[i]["values"]) for i in last}
-    top = max(last, key=lambda i: values[i].mean())  # the first of equals: the least forecast error
-    good = [i for i in last if as_good(values[i], values[top])]
+def _best(compared: list[Setting]) -> Setting:
+    """Return the setting that uses the most information of those whose halves agree as well as the most stable one."""
+    last = [one for one in compared if len(one["values"]) == _HALVINGS[1]]  # in the order of their forecast errors
     parts = {"none": 0, "level": 1, "size": 1, "both": 2}
-    most = max(parts[compared[i]["moments"]] for i in good)
-    return max((i for i in good if parts[compared[i]["moments"]] == most), key=lambda i: values[i].mean())
+    return last[preferred([np.array(one["values"]) for one in last], [parts[one["moments"]] for one in last])]
 
 
 def _decomposed(

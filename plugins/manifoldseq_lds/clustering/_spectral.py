@@ -31,7 +31,7 @@ from ..means._common_problem import items_of
 from ..systems._record import Systems
 from ._epoch import SAME, silhouette
 from ._selection import Chosen
-from ._settings import SettingsChoice, settled
+from ._settings import settled
 
 Array = NDArray[np.floating[Any]]
 
@@ -75,7 +75,7 @@ class LDSSpectralClustering(Chosen, ClusterMixin, SequenceEstimator):
     affinity_matrix_ : ndarray of shape (N, N)
     systems_ : Systems
         The systems of the sequences of `fit`.
-    choice_ : SettingsChoice
+    choice_ : manifoldseq.models.Choice
         The comparison of settings for ``n_states="auto"``; absent for other values of `n_states`.
     stability_ : float
         Mean adjusted Rand index between clusterings of random halves of the data with the chosen settings, as in
@@ -108,7 +108,6 @@ class LDSSpectralClustering(Chosen, ClusterMixin, SequenceEstimator):
     """
 
     systems_: Systems
-    stored_types = (*SequenceEstimator.stored_types, SettingsChoice)
 
     def __init__(
         self,

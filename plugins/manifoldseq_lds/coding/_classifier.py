@@ -21,9 +21,8 @@ from manifoldseq.estimators import (
     quoted,
 )
 from manifoldseq.execution import one_blas_thread
-from manifoldseq.models import Choice, Step
 
-from ..clustering._settings import SettingsChoice, is_open, settled
+from ..clustering._settings import is_open, settled
 from ..identification._identifier import LDSIdentifier
 from ..identification._sequence_input import (
     IDENTIFICATION,
@@ -104,7 +103,7 @@ class LDSClassifier(ClassifierMixin, SequenceEstimator):
         Classes of the training systems, as indices into `classes_`.
     temperature_ : float
         The divisor of scores for `predict_proba`; absent if a class has only one sequence.
-    choice_ : manifoldseq.models.Choice or SettingsChoice
+    choice_ : manifoldseq.models.Choice
         The comparison of settings for ``n_states="auto"``, by the labels or, if a class has only one sequence, without
         them; absent for other values of `n_states`.
     moment_weights_ : ndarray of shape (2 d,)
@@ -134,8 +133,6 @@ class LDSClassifier(ClassifierMixin, SequenceEstimator):
     >>> LDSClassifier(n_states=2).fit(X[1:], y[1:]).predict(X[:1]).tolist()
     ['slow']
     """
-
-    stored_types = (*SequenceEstimator.stored_types, SettingsChoice, Choice, Step)
 
     def __init__(
         self,

@@ -26,7 +26,7 @@ from manifoldseq.estimators import (
 from manifoldseq.execution import one_blas_thread
 
 from ..clustering._epoch import SAME
-from ..clustering._settings import SettingsChoice, settled
+from ..clustering._settings import settled
 from ..identification._identifier import LDSIdentifier, check_bound
 from ..identification._sequence_input import IDENTIFICATION, SequenceEstimator, learned_systems, new_systems, remember
 from ..kernels._resolved import check_kernel, manifold_of, resolved_kernel
@@ -147,7 +147,7 @@ class LDSDictionaryLearning(ClassNamePrefixFeaturesOutMixin, TransformerMixin, S
         objective), ``error`` (mean squared distance), ``cost`` (the error without the constant k(x, x)), ``nonzero``
         (the fraction of nonzero codes), ``replaced`` (the number of atoms that no datum used) and further columns.
     status_ : manifoldseq.Status
-    choice_ : SettingsChoice
+    choice_ : manifoldseq.models.Choice
         The comparison for ``n_states="auto"``. It does not exist for other values of `n_states`.
     n_features_in_ : int
     feature_names_in_ : ndarray of str of shape (d,)
@@ -174,8 +174,6 @@ class LDSDictionaryLearning(ClassNamePrefixFeaturesOutMixin, TransformerMixin, S
     >>> codes.shape, len(np.unique(codes.argmax(axis=1)))
     ((10, 2), 2)
     """
-
-    stored_types = (*SequenceEstimator.stored_types, SettingsChoice)
 
     def __init__(
         self,

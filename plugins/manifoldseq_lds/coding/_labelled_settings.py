@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from manifoldseq.execution import one_blas_thread
-from manifoldseq.models import Choice, Step
+from manifoldseq.models import Choice, Step, summary
 
 from ..clustering._settings import (
     DELAYS,
@@ -51,8 +51,8 @@ _OUTPUTS = 256
 def choose_by_labels(estimator: Any, X: Any, codes: NDArray[np.intp]) -> Choice | None:
     """Return the settings with the smallest leave-one-out loss.
 
-    The figure is the squared error of predicted classes (for ``method="nearest"`` the fraction of errors). Columns are
-    the accuracy, the fraction of sequences with a correctly predicted class, and its standard error.
+    The figure is the squared error of predicted classes (for ``method="nearest"`` the fraction of errors). A column is
+    the accuracy, the fraction of sequences with a correctly predicted class.
 
     None if labels cannot decide: if a class has one sequence, if sequences are too short, too large or constant, or if
     the kernel is zero.
@@ -95,8 +95,8 @@ def choose_by_labels(estimator: Any, X: Any, codes: NDArray[np.intp]) -> Choice 
     if estimator.moments == "auto":
         params["moments"] = top["moments"]
     settings = [{name: one[name] for name in _NAMES} for one in compared]
-    columns = {name: np.array([one[name] for one in compared]) for name in ("accuracy", "error")}
-    step = Step(HEADING, LABEL, settings, np.array([one["loss"] for one in compared]), [0], None, columns)
+    loss, error, accuracy = (np.array([one[name] for one in compared]) for name in ("loss", "error", "accuracy"))
+    step = Step(HEADING, LABEL, settings, loss, [0], error, {"accuracy": accuracy})
     return Choice([step], params, [], time.perf_counter() - began)
 
 
@@ -157,9 +157,9 @@ class _Search:
             setting = {"n_states": n_states, "delay": delay, "center": center, "moments": which}
             if any(all(one[name] == value for name, value in setting.items()) for one in self.compared):
                 continue
-            accuracy, loss = left_out(D * self._gaussians.get(which, 1.0), self._codes, self._method, self._C)
-            error = float(np.sqrt(accuracy * (1 - accuracy) / len(self._codes)))
-            self.compared.append({**setting, "accuracy": accuracy, "error": error, "loss": loss})
+            names = ("accuracy", "loss", "error")
+            figures = left_out(D * self._gaussians.get(which, 1.0), self._codes, self._method, self._C)
+            self.compared.append({**setting, **dict(zip(names, figures, strict=True))})
 
     def ordered(self) -> list[dict[str, Any]]:
         """Return the measurements in ascending order of the loss; ties keep their order, with fewer states first."""
@@ -177,8 +177,8 @@ class _Search:
         return (gram + gram.T) / (2 * size) if size > 0 and np.isfinite(gram).all() else None
 
 
-def left_out(K: Array, codes: NDArray[np.intp], method: str, C: float) -> tuple[float, float]:
-    """Return accuracy and loss of leave-one-out predictions from a kernel matrix.
+def left_out(K: Array, codes: NDArray[np.intp], method: str, C: float) -> tuple[float, float, float]:
+    """Return accuracy, loss and standard error of the loss of leave-one-out predictions from a kernel matrix.
 
     ``"nearest"`` predicts the class of the nearest other member. The alternative is kernel ridge regression to the
     classes with penalty ``1 / C``, whose predictions without a member are ``y_i - (G^-1 y)_i / (G^-1)_ii`` with ``G = K
@@ -189,9 +189,10 @@ def left_out(K: Array, codes: NDArray[np.intp], method: str, C: float) -> tuple[
         squared = K.diagonal()[:, None] + K.diagonal() - 2 * K
         np.fill_diagonal(squared, np.inf)
         scores = np.stack([-squared[:, codes == c].min(axis=1) for c in range(targets.shape[1])], axis=1)
-        loss = float(np.mean(scores.argmax(axis=1) != codes))
+        losses = scores.argmax(axis=1) != codes
     else:
         inverse = np.linalg.pinv(K + 1.0 + np.eye(len(K)) / C, hermitian=True)
         scores = targets - (inverse @ targets) / inverse.diagonal()[:, None]
-        loss = float(np.mean((targets - scores) ** 2))
-    return float(np.mean(scores.argmax(axis=1) == codes)), loss
+        losses = (targets - scores) ** 2
+    error = summary(losses.reshape(len(codes), -1).mean(axis=1))[1]
+    return float(np.mean(scores.argmax(axis=1) == codes)), float(losses.mean()), float(error)

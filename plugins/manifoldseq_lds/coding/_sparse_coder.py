@@ -12,7 +12,7 @@ from sklearn.utils.validation import check_is_fitted
 from manifoldseq.estimators import check_choice, check_parameters, check_positive, check_whole, random_generator
 from manifoldseq.execution import one_blas_thread
 
-from ..clustering._settings import SettingsChoice, settled
+from ..clustering._settings import settled
 from ..identification._identifier import LDSIdentifier, check_bound
 from ..identification._sequence_input import IDENTIFICATION, SequenceEstimator, learned_systems, new_systems, remember
 from ..kernels._resolved import check_kernel, manifold_of, resolved_kernel
@@ -72,7 +72,7 @@ class LDSSparseCoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Sequence
     ----------
     systems_ : Systems
         The atoms.
-    choice_ : SettingsChoice
+    choice_ : manifoldseq.models.Choice
         The comparison for ``n_states="auto"``. It does not exist if `n_states` or the dictionary was given.
     n_features_in_ : int
     feature_names_in_ : ndarray of str of shape (d,)
@@ -94,8 +94,6 @@ class LDSSparseCoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Sequence
     >>> codes.shape, bool((codes[:5, 5:].sum() < 0.1 * codes[:5, :5].sum()))
     ((10, 10), True)
     """
-
-    stored_types = (*SequenceEstimator.stored_types, SettingsChoice)
 
     def __init__(
         self,

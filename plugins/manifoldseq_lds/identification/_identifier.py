@@ -1,6 +1,7 @@
 """Identification of linear dynamical systems from sequences (Doretto et al. 2003), with stabilization."""
 
 import dataclasses
+import time
 import warnings
 from collections.abc import Sequence
 from numbers import Integral, Real
@@ -23,6 +24,7 @@ from manifoldseq.estimators import (
     quoted,
     random_generator,
 )
+from manifoldseq.models import Choice, Step
 
 from ..systems._kalman import compress, kalman_filter, output_variances, outputs_of, smooth
 from ..systems._modes import Modes, modes_of
@@ -92,15 +94,17 @@ class LDSIdentifier(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None)
 
     Parameters
     ----------
-    n_states : int or str
+    n_states : int, str or None
         State dimension n. ``method="pca"`` allows at most channels × delay states, the other methods any number.
-        ``"auto"`` uses 5 states, or the largest number that channels × delay and the shortest sequence of `fit` allow
-        if this number is smaller. ``"energy:0.95"`` uses the fewest states that explain this share of the sum of
-        squares of all sequences in `fit`. ``"held-out"`` uses the number with the least squared error of one-step
-        predictions in the last fifth of each sequence, for systems identified from the first four fifths (at most 50
-        numbers are tried). For ``"n4sid"`` and ``"em"``, ``"auto"`` and ``"held-out"`` both use the singular value
-        criterion of Bauer (2001) on the canonical correlations of past and future (at most 16 numbers are tried),
-        because the prediction errors hardly depend on the number of states. `partial_fit` uses 5 for ``"auto"``.
+        ``"auto"`` is chosen in `fit`: for ``"pca"`` the number with the least squared error of one-step predictions in
+        the last fifth of each sequence, for systems identified from the first four fifths (at most 50 numbers are
+        tried); for ``"n4sid"`` and ``"em"``, whose prediction errors hardly depend on the number of states, the one
+        with the least singular value criterion of Bauer (2001) on the canonical correlations of past and future (at
+        most 16 numbers are tried). ``"energy:0.95"`` uses the fewest states that explain this share of the sum of
+        squares of all sequences in `fit`. None uses 5 states for ``"pca"`` and in `partial_fit`, or the largest number
+        that channels × delay and the shortest sequence of `fit` allow if this number is smaller, and chooses as
+        ``"auto"`` does for ``"n4sid"`` and ``"em"``. Estimators with ``n_states="auto"`` choose the number of an
+        identifier that has None or ``"auto"``, by a figure of their own.
     center : bool or "auto"
         Subtract the mean of each output of each sequence, and store it in `Systems.mean`. Set it to False if the means
         distinguish the sequences. ``"auto"`` means True, except in estimators that choose settings
@@ -172,6 +176,8 @@ class LDSIdentifier(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None)
         The stabilizer that is used.
     n_inputs_ : int
         The number of inputs in `fit`.
+    choice_ : manifoldseq.models.Choice
+        The compared numbers of states; it exists only if `fit` chose the number.
     input_mean_, input_scale_ : ndarray of shape (p,)
         The mean that is subtracted from the inputs and the standard deviation that divides them, over all time steps
         of `fit`. The means are 0 if not `center`, and the divisors are 1 if not `scale`.
@@ -185,7 +191,7 @@ class LDSIdentifier(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None)
     Warns
     -----
     UserWarning
-        `fit` warns if ``n_states="auto"`` uses fewer states than the longest sequence allows because of a short one.
+        `fit` warns if ``n_states=None`` uses fewer states than the longest sequence allows because of a short one.
 
     Notes
     -----
@@ -232,11 +238,11 @@ class LDSIdentifier(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None)
     input_scale_: Array
     recording_: dict[str, Any]
     systems_: Systems
-    stored_types: ClassVar[tuple[type, ...]] = (Systems,)
+    stored_types: ClassVar[tuple[type, ...]] = (Systems, Choice, Step)
 
     def __init__(
         self,
-        n_states: int | str = "auto",
+        n_states: int | str | None = None,
         *,
         center: bool | str = "auto",
         scale: bool = True,
@@ -819,18 +825,22 @@ class LDSIdentifier(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None)
             raise ValueError(f"channel {channel} has a standard deviation near {scale[channel]:.1g}: scale the data up")
         lengths = [len(x) for x in sequences]
         n, delay = default_sizes(self.n_states, self.delay, d, min(lengths), self.method)
-        if self.method != "pca" and self.n_states == "auto":
-            n = "held-out"
-        elif self.n_states == "auto" and n < (most := default_sizes("auto", self.delay, d, max(lengths))[0]):
+        if self.method != "pca" and self.n_states is None:
+            n = "auto"
+        elif self.n_states is None and n < (most := default_sizes(None, self.delay, d, max(lengths))[0]):
             warnings.warn(
                 f"sequence {int(np.argmin(lengths))} has {min(lengths)} time steps, so that all systems have "
                 f"n_states={n} instead of {most}: leave short sequences out or set n_states",
                 stacklevel=3,
             )
         self.input_mean_, self.input_scale_ = standardization(U, self._removes_mean, bool(self.scale))
+        self.__dict__.pop("choice_", None)
         order = check_order(n)
         if not isinstance(order, int):
-            order = self._chosen_order(order, sequences, scale, delay, U)
+            began = time.perf_counter()
+            step = self._chosen_order(order, sequences, scale, delay, U)
+            order = step.chosen[0] + 1
+            self.choice_ = Choice([step], {"n_states": order}, [], time.perf_counter() - began)
         self.n_features_in_, self.n_states_, self.delay_, self.scale_ = d, order, delay, scale
         self.n_inputs_ = len(self.input_mean_)
         return self._estimation()
@@ -858,13 +868,13 @@ class LDSIdentifier(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None)
 
     def _chosen_order(
         self, rule: Any, sequences: list[Any], scale: Array, delay: int, inputs: Sequence[Array] | None
-    ) -> int:
+    ) -> Step:
         if any(map(is_large, sequences)):
             raise ValueError(
                 f"n_states={quoted(self.n_states)} is not a choice for sequences read in blocks: pass a number"
             )
         estimation = self._estimation(scale, (1, delay))
-        if rule is None and self.method != "pca":
+        if rule == "auto" and self.method != "pca":
             whole = [interpolated(np.asarray(x)[None])[0] for x in sequences]
             return order_under_noise([x / scale for x in whole], self._standardized(inputs), delay)
         batches = [estimation.stacked(interpolated(Y)) for _, Y in estimation.batches(sequences)]
@@ -901,12 +911,13 @@ class LDSIdentifier(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None)
         return self._checked(X, order if isinstance(order, int) else 1, 1 if self.delay == "auto" else self.delay)
 
     def _checked(self, X: Any, n: int, delay: Any, missing: str | None = None) -> list[Any]:
-        setting = f"n_states={n if self.n_states == 'auto' else self.n_states}" + f" with delay={delay}" * (delay > 1)
+        setting = f"n_states={n if self.n_states in (None, 'auto') else self.n_states}"
+        setting += f" with delay={delay}" * (delay > 1)
         return checked(X, n, delay, setting, missing or self.missing, self.method)
 
     def _check_fitted(self, X: Any, missing: str | None = None) -> list[Any]:
         chosen = {"n_states_": self.n_states, "delay_": self.delay}
-        check_is_fitted(self, ["scale_", *(name for name, value in chosen.items() if isinstance(value, str))])
+        check_is_fitted(self, ["scale_", *(name for name, value in chosen.items() if not isinstance(value, Integral))])
         check_parameters(self, RULES)
         check_channel_names(self, X)
         sequences = self._checked(X, *self._sizes(), missing)

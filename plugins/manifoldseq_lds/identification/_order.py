@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from manifoldseq.estimators import quoted
+from manifoldseq.models import Step, summary
 
 from ..systems._prediction import embed
 from ._output_noise import block_rows, row_space
@@ -29,13 +30,13 @@ _LEAST = 2
 
 
 def check_order(n_states: Any) -> int | float | str | None:
-    """Validate `n_states`; return a number, a fraction of the energy (float), "auto", or None for the held-out rule."""
-    ask = "pass a whole number of at least 1, 'auto', 'energy:0.95' (any share below 1) or 'held-out'"
+    """Validate `n_states`; return a number, a fraction of the energy (float), "auto", or None for the default."""
+    ask = "pass a whole number of at least 1, 'auto', 'energy:0.95' (any share below 1), or None"
+    if n_states is None:
+        return None
     if isinstance(n_states, str):
         if n_states == "auto":
             return n_states
-        if n_states == "held-out":
-            return None
         kind, _, share = n_states.partition(":")
         try:
             value = float(share)
@@ -56,7 +57,7 @@ def check_delay(name: str, delay: Any) -> None:
 
 
 def default_sizes(n_states: Any, delay: Any, channels: int, shortest: int, method: str = "pca") -> tuple[Any, int]:
-    """Return `n_states` and `delay` with "auto" replaced by numbers, given the minimum number of steps.
+    """Return `n_states`, None replaced by its default, and `delay` as a number, given the minimum number of steps.
 
     n states need ``n + delay`` steps and, by ``method="pca"``, ``channels * delay >= n``. The other methods need no
     delay.
@@ -65,15 +66,15 @@ def default_sizes(n_states: Any, delay: Any, channels: int, shortest: int, metho
         delay = 1
     if delay == "auto":
         least = -(-_LEAST // channels)
-        delay = least if isinstance(n_states, str) and shortest >= _LEAST + least else 1
-    if isinstance(n_states, str) and n_states == "auto":
+        delay = least if not isinstance(n_states, Integral) and shortest >= _LEAST + least else 1
+    if n_states is None:
         most = channels * delay if method == "pca" else shortest
         n_states = max(1, min(_DEFAULT, most, shortest - delay))
     return n_states, int(delay)
 
 
-def order_under_noise(sequences: Sequence[Array], inputs: Sequence[Array] | None, delay: int) -> int:
-    """Return the number of states of sequences with output noise, from canonical correlations of past and future.
+def order_under_noise(sequences: Sequence[Array], inputs: Sequence[Array] | None, delay: int) -> Step:
+    """Choose the number of states of sequences with output noise, by canonical correlations of past and future.
 
     The number minimizes the singular value criterion of Bauer (2001), "Order estimation for subspace methods", averaged
     over sequences: ``-log(1 - s(n+1)^2) + 2 n m log(T) / T``, with s the canonical correlations between i steps and the
@@ -93,7 +94,7 @@ def order_under_noise(sequences: Sequence[Array], inputs: Sequence[Array] | None
     reduced = [part.U[0].T @ (x - x.mean(axis=0)).T for part, x in zip(parts, sequences, strict=True)]
     shortest, m = min(map(len, sequences)), len(reduced[0])
     p = 0 if inputs is None else inputs[0].shape[1]
-    n = 1
+    n, criteria = 1, np.zeros(1)
     for most in _MOST_UNDER_NOISE:
         # at least twice as many columns as rows in the past, with inputs of the whole window taken out
         rows = min(1 - (-most // m), (shortest + 1) // (2 + 2 * m + 4 * p))
@@ -111,7 +112,7 @@ def order_under_noise(sequences: Sequence[Array], inputs: Sequence[Array] | None
     channels = sequences[0].shape[1]
     while n > 1 and block_rows(shortest - delay + 1, channels * delay, n, delay, p) is None:
         n -= 1
-    return n
+    return _step("criterion", "singular value criterion", criteria / len(reduced), n)
 
 
 def _canonical_correlations(x: Array, u: Array | None, rows: int, n: int) -> Array:
@@ -126,34 +127,41 @@ def _canonical_correlations(x: Array, u: Array | None, rows: int, n: int) -> Arr
     return np.concatenate([s, np.zeros(n + 1)])[: n + 1]
 
 
-def choose_order(rule: float | None, batches: Sequence[Array], center: bool) -> int:
-    """Return the number of states for sequences, in batches (N, m, T) of one length.
+def choose_order(rule: float | str, batches: Sequence[Array], center: bool) -> Step:
+    """Choose the number of states for sequences, in batches (N, m, T) of one length.
 
-    A fraction selects the fewest directions that contain this fraction of the sum of squares of all sequences. None
+    A fraction selects the fewest directions that contain this fraction of the sum of squares of all sequences. "auto"
     selects the number with the smallest squared one-step error, ``y(t+1) = mean + C A C' (y(t) - mean)``, summed over
     the last fifth of each sequence, with systems (without stabilizer) from the first four fifths.
     """
     shortest, m = min(Y.shape[2] for Y in batches), batches[0].shape[1]
-    if rule is None:
-        most = min(m, _train(shortest) - 1, _MOST)
-        errors = sum(_held_out_errors(Y, most, center) for Y in batches)
-        return int(np.argmin(errors)) + 1
+    if isinstance(rule, str):
+        most = max(1, min(m, _train(shortest) - 1, _MOST))
+        parts = [_held_out_errors(Y, most, center) for Y in batches]
+        values = np.concatenate([errors for errors, _ in parts], axis=1)
+        values /= np.concatenate([squares for _, squares in parts]).mean() or 1.0
+        figure, error = summary(values) if values.shape[1] > 1 else (values[:, 0], None)
+        return _step("forecast error", "forecast error, relative", figure, int(np.argmin(figure)) + 1, error)
     energies = np.zeros(m)
     for Y in batches:
         found = subspace(Y, center).energies().sum(axis=0)
         energies[: len(found)] += found
-    if not energies.any():
-        return 1
-    shares = np.cumsum(energies) / energies.sum()
-    return min(int(np.searchsorted(shares, rule)) + 1, shortest - 1)
+    shares = np.cumsum(energies) / energies.sum() if energies.any() else np.ones(m)
+    n = min(int(np.searchsorted(shares, rule)) + 1, shortest - 1)
+    return _step("energy", "share of the sum of squares", shares, n)
+
+
+def _step(heading: str, label: str, figure: Array, n: int, error: Array | None = None) -> Step:
+    """Return the step of a choice of n states by a figure of 1, 2, … states."""
+    return Step(heading, label, [{"n_states": k} for k in range(1, len(figure) + 1)], figure, [n - 1], error)
 
 
 def _train(steps: int) -> int:
     return steps - max(1, round(_HELD_OUT * steps))
 
 
-def _held_out_errors(Y: Array, most: int, center: bool) -> Array:
-    """Return the summed squared errors with 1, 2, …, `most` states."""
+def _held_out_errors(Y: Array, most: int, center: bool) -> tuple[Array, Array]:
+    """Return squared errors of each sequence with 1, 2, …, `most` states, (most, N), and those of the mean, (N,)."""
     cut = _train(Y.shape[2])
     found = subspace(Y[:, :, :cut], center)
     Y = Y if found.mean is None else Y - found.mean[:, :, None]
@@ -161,5 +169,5 @@ def _held_out_errors(Y: Array, most: int, center: bool) -> Array:
     errors = []
     for n in range(1, most + 1):
         C, X = found.states(n)
-        errors.append(((after - C @ (least_squares(X) @ (C.swapaxes(1, 2) @ before))) ** 2).sum())
-    return np.array(errors)
+        errors.append(((after - C @ (least_squares(X) @ (C.swapaxes(1, 2) @ before))) ** 2).sum(axis=(1, 2)))
+    return np.array(errors), (after**2).sum(axis=(1, 2))

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable
 from dataclasses import fields
+from numbers import Integral
 from typing import Any, ClassVar, cast
 
 import numpy as np
@@ -19,6 +20,7 @@ from manifoldseq.estimators import (
     quoted,
     validate_sequences,
 )
+from manifoldseq.models import Choice, Step
 
 from ..systems._record import Systems
 from ._identifier import RULES, LDSIdentifier
@@ -51,8 +53,8 @@ def check_moments(name: str, value: Any) -> None:
 class SequenceEstimator(ObjectParameters, BaseEstimator):
     """Base class of estimators of sequences or `Systems`, with the parameters `identifier` and `n_states`."""
 
-    stored_types: ClassVar[tuple[type, ...]] = (Systems, LDSIdentifier, *_KERNELS)
-    n_states: int | str
+    stored_types: ClassVar[tuple[type, ...]] = (Systems, LDSIdentifier, *_KERNELS, Choice, Step)
+    n_states: int | str | None
     identifier: LDSIdentifier | None
 
     @property
@@ -73,8 +75,8 @@ def identifier_of(estimator: SequenceEstimator) -> LDSIdentifier:
     return chosen_identifier(estimator.identifier, estimator.n_states)
 
 
-def chosen_identifier(identifier: LDSIdentifier | None, n_states: int | str) -> LDSIdentifier:
-    """Return an unfitted copy of an identifier, by default a new one, with the given number of states.
+def chosen_identifier(identifier: LDSIdentifier | None, n_states: int | str | None) -> LDSIdentifier:
+    """Return an unfitted copy of an identifier, by default a new one, with the number of states if that is given.
 
     Raises
     ------
@@ -83,8 +85,8 @@ def chosen_identifier(identifier: LDSIdentifier | None, n_states: int | str) -> 
     """
     _check_identifier("identifier", identifier)
     made = LDSIdentifier() if identifier is None else cast(LDSIdentifier, clone(identifier))
-    if not (isinstance(n_states, str) and n_states == "auto"):
-        if made.n_states not in ("auto", n_states):
+    if n_states is not None and not (isinstance(n_states, str) and n_states == "auto"):
+        if made.n_states not in (None, "auto", n_states):
             raise ValueError(
                 f"n_states={quoted(n_states)}, but the identifier has n_states={quoted(made.n_states)}: set only one "
                 "of them"
@@ -141,7 +143,7 @@ def learned_systems(estimator: Any, X: Any) -> tuple[Systems, LDSIdentifier | No
     # kernels that have centres need orthonormal outputs, and so as many outputs as states
     most = identifier.n_features_in_ * identifier.delay_
     if identifier.n_states_ > most:
-        if not isinstance(identifier.n_states, str):
+        if isinstance(identifier.n_states, Integral):
             raise ValueError(
                 f"n_states={identifier.n_states} exceeds channels × delay = {most}: lower n_states or raise delay "
                 "(identifier.delay)"

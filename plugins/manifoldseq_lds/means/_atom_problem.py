@@ -28,7 +28,7 @@ def build(
     atoms: Systems | None = None,
     atom: int = 0,
     kernel: Any = "projection",
-    n_states: int | str = "auto",
+    n_states: int | str | None = None,
     identifier: LDSIdentifier | None = None,
     bound: float = 0.99,
 ) -> ms.Problem:

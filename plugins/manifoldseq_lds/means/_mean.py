@@ -29,7 +29,7 @@ def build(
     data: Any,
     *,
     kernel: Any = "projection",
-    n_states: int | str = "auto",
+    n_states: int | str | None = None,
     identifier: LDSIdentifier | None = None,
     bound: float = 0.99,
 ) -> ms.Problem:
@@ -86,7 +86,7 @@ def build(
 
 
 def prepare_stable(
-    data: Any, *, kernel: Any = "projection", n_states: int | str = "auto", identifier: LDSIdentifier | None = None
+    data: Any, *, kernel: Any = "projection", n_states: int | str | None = None, identifier: LDSIdentifier | None = None
 ) -> ms.Prepared:
     """Prepare the kernel mean (8) over all stable systems, with points [A; C] of orthonormal columns.
 
@@ -115,7 +115,7 @@ def prepare_stable(
     return ms.Prepared(data, n=len(data.packed))
 
 
-def identified(data: Any, n_states: int | str, identifier: LDSIdentifier | None) -> Systems:
+def identified(data: Any, n_states: int | str | None, identifier: LDSIdentifier | None) -> Systems:
     """Return the systems of sequences; systems are returned unchanged."""
     return data if isinstance(data, Systems) else chosen_identifier(identifier, n_states).fit_transform(data)
 

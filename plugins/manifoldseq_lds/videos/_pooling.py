@@ -69,7 +69,7 @@ class BagOfSystems(ClassNamePrefixFeaturesOutMixin, TransformerMixin, SequenceEs
     systems_ : Systems
         The codewords.
     window_, stride_ : int
-    choice_ : SettingsChoice
+    choice_ : manifoldseq.models.Choice
         How ``n_states="auto"`` was decided, from the blocks; absent if it was given.
     moment_weights_ : ndarray of shape (2 d,)
         Weights of the `MomentKernel`; absent if only dynamics are compared.
@@ -206,7 +206,7 @@ class PyramidPooling(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Sequence
     window_, stride_ : int
     cells_ : int
         Number of cells of all levels.
-    choice_ : SettingsChoice
+    choice_ : manifoldseq.models.Choice
         How ``n_states="auto"`` was decided, from the blocks; absent if it was given.
     n_features_in_ : int
         Channels of the sequences, or pixels of a block.

@@ -81,7 +81,7 @@ def build(
     data: Any,
     *,
     kernel: Any = "projection",
-    n_states: int | str = "auto",
+    n_states: int | str | None = None,
     identifier: LDSIdentifier | None = None,
     bound: float = 0.99,
 ) -> ms.Problem:
