@@ -610,3 +610,14 @@ def test_what_batched_may_return(batched: Any, error: Any, sentence: str) -> Non
     problem = ms.Problem(Euclidean(2), ms.objective(batched=batched))
     with pytest.raises(error, match=sentence):
         ms.minimize_batch(problem, np.zeros((3, 2)))
+
+
+@pytest.mark.parametrize("form", [list, tuple])
+def test_a_sequence_of_points_of_a_product_is_an_error_that_tells_how_to_stack_them(form: Any) -> None:
+    f = ms.objective(lambda x: x[0] @ x[0] + x[1] @ x[1], lambda x: (2 * x[0], 2 * x[1]))
+    problem = ms.Problem(ms.manifolds.Product(ms.manifolds.Euclidean(3), ms.manifolds.Sphere(2)), f)
+    points = form([(np.ones(3), np.eye(2)[0])] * 3)
+    with pytest.raises(ValueError, match="stack a list of points as"):
+        ms.minimize_batch([problem] * 3, points)
+    stacked = tuple(np.stack(parts) for parts in zip(*points, strict=True))
+    assert ms.minimize_batch([problem] * 3, stacked).success.all()
