@@ -170,9 +170,7 @@ def violation(manifold: Manifold, point: Point) -> float:
 
 def as_point(x0: Any, what: str = "x0", copy: bool = True) -> Any:
     check_unmasked(x0, what)
-    if isinstance(x0, tuple | list) and (
-        isinstance(x0, tuple) or (any(np.ndim(part) > 0 for part in x0) and not _is_numeric(x0))
-    ):
+    if isinstance(x0, tuple | list) and (isinstance(x0, tuple) or (any(map(_has_axes, x0)) and not _is_numeric(x0))):
         return tuple(as_point(part, what, copy) for part in x0)
     if x0 is None:
         raise TypeError(f"{what} is None: return an array, or a tuple of arrays")
@@ -180,6 +178,13 @@ def as_point(x0: Any, what: str = "x0", copy: bool = True) -> Any:
     if array.dtype.kind not in "fiub":
         raise TypeError(f"{what} has dtype {array.dtype}: a point is made of real numbers")
     return array if array.dtype in (np.float32, np.float64) else array.astype(np.float64)
+
+
+def _has_axes(part: Any) -> bool:
+    try:
+        return np.ndim(part) > 0
+    except ValueError:  # arrays of different shapes
+        return True
 
 
 def _is_numeric(x0: Any) -> bool:

@@ -211,7 +211,10 @@ def _starts(
     point = as_point(x0.x if isinstance(x0, BatchResult) else x0)
     lengths = {len(leaf) if leaf.ndim else 0 for leaf in leaves(point)}
     if len(lengths) != 1 or 0 in lengths:
-        raise ValueError("the leaves of x0 must have one leading axis of the same length: one start per problem")
+        raise ValueError(
+            "the leaves of x0 must have one leading axis of the same length, one start per problem: stack a list of "
+            "points as tuple(np.stack(parts) for parts in zip(*points))"
+        )
     compare_shapes(_row_shapes(point), manifold.shape, manifold.names, "a row of x0")
     n = lengths.pop()
     if known is not None and n != known:

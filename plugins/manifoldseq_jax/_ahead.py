@@ -123,8 +123,12 @@ def look_ahead(
         return *jnp.linalg.eigh(H), H
 
     def of_first(n: int) -> Any:
-        w, V, _ = spectrum(bases[0], all_images[0], n)
-        return w[0], jnp.max(jnp.abs(w)), 0.1 * bases[0][0] + V[:, 0] @ bases[0][:n]
+        w, V, H = spectrum(bases[0], all_images[0], n)
+        start = jnp.abs(H[0, 0])  # less of the random start is kept where its curvature would prevail
+        share = jnp.minimum(
+            0.1, 0.5 * jnp.sqrt(jnp.where(start > 0, jnp.abs(w[0]) / jnp.where(start > 0, start, 1), 1))
+        )
+        return w[0], jnp.max(jnp.abs(w)), share.astype(dtype) * bases[0][0] + V[:, 0] @ bases[0][:n]
 
     if still is None:
         lowest, largest, direction = jax.lax.cond(rests, lambda: of_first(most), lambda: of_first(probes))

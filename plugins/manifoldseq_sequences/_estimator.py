@@ -158,6 +158,12 @@ class KernelsOfSequences(ObjectParameters, BaseEstimator):
             )
 
 
+def several(sequences: list[Array]) -> None:
+    """Raise ValueError unless there are two sequences or more."""
+    if len(sequences) < 2:
+        raise ValueError("X has 1 sequence (n_samples=1), but kernels compare sequences: pass 2 or more")
+
+
 def available() -> list[str]:
     """Return the bundled kernels whose distribution is installed, without kernels of other plugins."""
     known = {record.name for plugin, record in ms.hooks.records("kernels") if plugin.distribution in ms.hooks.BUNDLED}

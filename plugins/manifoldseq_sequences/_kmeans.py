@@ -16,7 +16,7 @@ from manifoldseq.estimators import check_parameters, check_whole, marked, random
 from manifoldseq.execution import one_blas_thread
 from manifoldseq.models import Choice, Step, choose_n_clusters, numbers_of_clusters
 
-from ._estimator import AUTO, RULES, KernelsOfSequences, warn_of
+from ._estimator import AUTO, RULES, KernelsOfSequences, several, warn_of
 from ._weights import learned_weights, weights_of_any_number
 
 Array = NDArray[np.float64]
@@ -32,7 +32,10 @@ LEAST = 4
 def check_n_clusters(name: str, value: Any) -> None:
     """Raise ValueError unless a value is "auto" or a whole number of at least 1."""
     if not (isinstance(value, str) and value == AUTO):
-        check_whole(name, value)
+        try:
+            check_whole(name, value)
+        except ValueError as error:
+            raise ValueError(f"{error}, or {AUTO!r}") from None
 
 
 _RULES = {**RULES, "n_clusters": check_n_clusters, "n_init": check_whole}
@@ -164,6 +167,7 @@ class SequenceKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterM
                 f"pass {LEAST} or more, or set n_clusters" if K is None else "pass more sequences or lower n_clusters"
             )
             raise ValueError(f"X has {len(sequences)} sequences for {said}: {remedy}")
+        several(sequences)
         rows = np.arange(len(sequences))
         if len(rows) > REFERENCE:
             rows = np.sort(rng.permutation(len(rows))[:REFERENCE])

@@ -17,7 +17,7 @@ from manifoldseq.estimators import check_unmasked, marked
 from manifoldseq.execution import one_blas_thread
 from manifoldseq.models import Choice, Step, summary
 
-from ._estimator import AUTO, KernelsOfSequences, warn_of
+from ._estimator import AUTO, KernelsOfSequences, several, warn_of
 
 Array = NDArray[np.float64]
 Labels = NDArray[np.int64]
@@ -60,6 +60,7 @@ class ClassesOfSequences(ClassifierMixin, KernelsOfSequences):
                 raise ValueError(
                     "y mixes types that cannot be compared, such as words and numbers: pass one type"
                 ) from None
+        several(sequences)
         n_classes = None if targets is None else len(self.classes_)
         components, coordinates, notes, _ = self._descriptions(sequences, n_classes, **loop)
         coordinates = {name: Z for name, Z in coordinates.items() if Z.shape[1]}

@@ -134,6 +134,13 @@ def test_a_saddle_is_left() -> None:
         assert len(result.history["fun"]) == result.nit + 1
 
 
+def test_a_saddle_with_a_relatively_small_negative_curvature_is_left() -> None:
+    d, small = np.linspace(1.0, 2.0, 9), 1e-6
+    problem = compiled(lambda x: d @ x[1:] ** 2 - small * (x[0] ** 2 - x[0] ** 4), M.Euclidean(10))
+    result = ms.minimize(problem, np.zeros(10), solver="jax:lbfgs")
+    assert result.success and result.fun == pytest.approx(-small / 4, rel=1e-6)
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("solver", SOLVERS)
 def test_saddles_of_the_core_are_left(solver: str) -> None:

@@ -625,3 +625,14 @@ def test_starts_where_lorentz_products_are_rounding(far: float) -> None:
         found = ms.minimize_batch(ms.Problem(H, cost), starts, solver=solver)
         assert found.success.all() or solver == "lbfgs", solver
         np.testing.assert_allclose(found.x[found.success] - centre, 0, atol=1e-4)
+
+
+@pytest.mark.parametrize("form", [list, tuple])
+def test_a_sequence_of_points_of_a_product_is_an_error_that_tells_how_to_stack_them(form: Any) -> None:
+    f = ms.objective(lambda x: x[0] @ x[0] + x[1] @ x[1], lambda x: (2 * x[0], 2 * x[1]))
+    problem = ms.Problem(ms.manifolds.Product(ms.manifolds.Euclidean(3), ms.manifolds.Sphere(2)), f)
+    points = form([(np.ones(3), np.eye(2)[0])] * 3)
+    with pytest.raises(ValueError, match="stack a list of points as"):
+        ms.minimize_batch([problem] * 3, points)
+    stacked = tuple(np.stack(parts) for parts in zip(*points, strict=True))
+    assert ms.minimize_batch([problem] * 3, stacked).success.all()

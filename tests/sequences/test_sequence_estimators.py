@@ -264,6 +264,17 @@ def test_an_error_about_new_sequences_names_the_kernel() -> None:
         model.predict([x[:1] for x in X])
 
 
+@pytest.mark.parametrize("Estimator", [SequenceKMeans, SequenceNeighbors])
+def test_one_sequence_is_an_error_that_says_so(Estimator: type) -> None:
+    with pytest.raises(ValueError, match=r"X has 1 sequence .* pass 2 or more"):
+        Estimator(1).fit(steps(N=1)[0], [0])
+
+
+def test_the_error_of_n_clusters_names_auto() -> None:
+    with pytest.raises(ValueError, match=r"n_clusters='x' is not valid: .* or 'auto'$"):
+        SequenceKMeans("x").fit(steps(N=4)[0])
+
+
 # Kernels of strangers.
 
 
