@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 from .._extras import needing
 from ._assembly import Prepared, problem_of
 from ._choice import Choice, Step, as_good, summary
+from ._cluster_sums import ClusterSums
 from ._clusters import choose_n_clusters, most_stable, numbers_of_clusters
 
 if TYPE_CHECKING:
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Choice",
+    "ClusterSums",
     "DensityCriteria",
     "MixtureModel",
     "MixtureSums",

@@ -22,7 +22,7 @@ from strangers import diagonal_mixture, fourth_moments
 import manifoldseq as ms
 from manifoldseq.execution import _blocks
 from manifoldseq_hierarchical import SubspaceEncoder
-from manifoldseq_hope import HOPE, PCAMovMF, VonMisesFisherMixture
+from manifoldseq_hope import HOPE, PCAMovMF, SphericalKMeans, VonMisesFisherMixture
 from manifoldseq_lds import LDSKMeans
 from manifoldseq_mpcca import MixturePCCA
 
@@ -41,6 +41,8 @@ FITS: dict[str, tuple[str, Callable[..., Any]]] = {
         "hope.vmf", lambda **o: VonMisesFisherMixture(4, **KEPT).fit(X, sample_weight=np.arange(240.0), **o)
     ),
     "vmf lbfgs": ("hope.vmf", lambda **o: VonMisesFisherMixture(4, solver="lbfgs", **KEPT).fit(X, **o)),
+    "spherical k-means": ("hope.cosine", lambda **o: SphericalKMeans(9, **KEPT).fit(X, **o)),
+    "spherical lbfgs": ("hope.cosine", lambda **o: SphericalKMeans(4, solver="lbfgs", **KEPT).fit(X, **o)),
     "pca-movmf": ("hope.movmf", lambda **o: PCAMovMF(4, n_latent=3, **KEPT).fit(X, **o)),
     "hope em": ("hope.movmf", lambda **o: HOPE(4, n_latent=3, solver="em", **KEPT).fit(X, **o)),
     "hope lbfgs": ("hope.movmf", lambda **o: HOPE(4, n_latent=3, solver="lbfgs", **KEPT).fit(X, **o)),
@@ -58,6 +60,7 @@ FITS: dict[str, tuple[str, Callable[..., Any]]] = {
 }  # fmt: skip
 ONLINE = {
     "vmf online": lambda **o: VonMisesFisherMixture(4, solver="online-em", batch_size=50, **KEPT).fit(X, **o),
+    "spherical online": lambda **o: SphericalKMeans(9, solver="online-em", **KEPT).fit(X, **o),
     "hope online": lambda **o: HOPE(4, n_latent=3, batch_size=50, **KEPT).fit(X, **o),
     "gmm online": lambda **o: HOPE(4, n_latent=3, family="gmm", batch_size=50, **KEPT).fit(X, **o),
 }
@@ -83,7 +86,8 @@ def arrays(model: Any) -> list[bytes]:
     """Return what a fit has found, bit by bit."""
     point = (
         model.mixture_.point if hasattr(model, "mixture_")
-        else (model.components_, model.cluster_centers_) if hasattr(model, "cluster_centers_")
+        else (model.components_, model.cluster_centers_) if isinstance(model, SubspaceEncoder)
+        else (model.cluster_centers_,) if hasattr(model, "cluster_centers_")
         else (model._projection, model.weights_, *model.parameters_) if hasattr(model, "_projection")
         else (model.weights_, *model.parameters_)
     )  # fmt: skip
