@@ -32,7 +32,7 @@ NAMES: Mapping[str, Mapping[str, str]] = {
         "plots": "mpcca-shared mpcca-columns",
     },
     "manifoldseq-hierarchical": {
-        "models": "hierarchical.subspace",
+        "models": "hierarchical.subspace hierarchical.tied hierarchical.clusters",
         "estimators": "subspace-encoder subspace-kmeans hierarchical-encoder",
         "datasets": "nordland",
         "plots": "subspace-gain subspace-coordinates encoder-distances encoder-storage",

@@ -27,20 +27,20 @@ class ClusterSums(Sums):
     cost : float
         The sum of the costs of the rows.
     far : tuple of ndarray
-        Rows with large costs in descending order, (L, D), and their costs and clusters, (L,). L may be 0 if every
-        cluster has rows.
+        Rows with large costs in descending order, (L, D), and their costs, clusters and weights, (L,). L may be 0 if
+        every cluster has rows.
     """
 
     n: float
     counts: Array
     sums: Array
     cost: float
-    far: tuple[Array, Array, NDArray[np.intp]]
+    far: tuple[Any, ...]
 
     def _with(self, other: Any, of: Callable[[Any, Any], Any]) -> Self:
-        rows, costs, labels = (np.concatenate(pair) for pair in zip(self.far, other.far, strict=True))
-        order = np.argsort(-costs, kind="stable")[: 2 * len(self.counts)]
+        far = [np.concatenate(pair) for pair in zip(self.far, other.far, strict=True)]
+        order = np.argsort(-far[1], kind="stable")[: 2 * len(self.counts)]
         n, counts, sums, cost = (
             of(getattr(self, name), getattr(other, name)) for name in ("n", "counts", "sums", "cost")
         )
-        return type(self)(n, counts, sums, cost, (rows[order], costs[order], labels[order]))
+        return type(self)(n, counts, sums, cost, tuple(part[order] for part in far))

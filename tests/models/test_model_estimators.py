@@ -21,7 +21,7 @@ from strangers import diagonal_mixture, fourth_moments
 
 import manifoldseq as ms
 from manifoldseq.execution import _blocks
-from manifoldseq_hierarchical import SubspaceEncoder
+from manifoldseq_hierarchical import SubspaceEncoder, SubspaceKMeans
 from manifoldseq_hope import HOPE, PCAMovMF, SphericalKMeans, VonMisesFisherMixture
 from manifoldseq_lds import LDSKMeans
 from manifoldseq_mpcca import MixturePCCA
@@ -32,6 +32,7 @@ X = np.repeat(RNG.standard_normal((4, 8)), 60, axis=0) + 0.5 * RNG.standard_norm
 Y = np.repeat(np.arange(4), 60)
 Z = RNG.standard_normal((300, 2))
 VIEWS = [Z @ RNG.standard_normal((2, size)) + 0.5 * RNG.standard_normal((300, size)) for size in (5, 4)]
+W = 1.0 + np.arange(240) % 3
 KEPT = {"tol": 0.0, "max_iter": 6, "random_state": 0}
 # steps of L-BFGS that are shortened look at the value and at the gradient in the units of EM, which is not doubled
 SOLVED = {**KEPT, "max_iter": 150}
@@ -51,6 +52,21 @@ FITS: dict[str, tuple[str, Callable[..., Any]]] = {
     "mpcca full": ("mpcca", lambda **o: MixturePCCA(2, 2, covariance_type="full", **SOLVED).fit(VIEWS, **o)),
     "mpcca whole batches": (
         "mpcca", lambda **o: MixturePCCA(2, 2, covariance_type="diag", solver="online-em", **KEPT).fit(VIEWS, **o)
+    ),
+    "tied": ("hierarchical.tied", lambda **o: SubspaceKMeans(4, n_init=1, **KEPT).fit(X, **o)),
+    "tied lbfgs": ("hierarchical.tied", lambda **o: SubspaceKMeans(4, n_init=1, solver="lbfgs", **KEPT).fit(X, **o)),
+    "tied, fewer coordinates": (
+        "hierarchical.tied",
+        lambda **o: SubspaceKMeans(6, n_components=2, n_init=1, init="random", **KEPT).fit(X, None, W, **o),
+    ),
+    "clusters": (
+        "hierarchical.clusters", lambda **o: SubspaceKMeans(9, objective="printed", n_init=1, **KEPT).fit(X, **o)
+    ),
+    "clusters lbfgs": (
+        "hierarchical.clusters",
+        lambda **o: SubspaceKMeans(
+            4, n_components=2, objective="printed", n_init=1, init="random", solver="lbfgs", **KEPT
+        ).fit(X, None, W, **o),
     ),
     "encoder": ("hierarchical.subspace", lambda **o: SubspaceEncoder().fit(X, Y, **o)),
     "encoder lbfgs": (

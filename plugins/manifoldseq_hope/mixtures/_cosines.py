@@ -53,11 +53,8 @@ def statistics(model: Clusters, centres: Array, block: tuple[Any, Array]) -> Clu
     counts = np.bincount(labels, minlength=K).astype(np.float64)
     lost = np.count_nonzero(~sums.any(axis=1))
     far = np.argsort(cosine, kind="stable")[:lost] if lost else np.empty(0, np.intp)
-    farthest = (
-        np.asarray(_dense(unit(rows, scale, far)), dtype=np.float64),
-        -cosine[far].astype(np.float64),
-        labels[far],
-    )
+    farthest = np.asarray(_dense(unit(rows, scale, far)), dtype=np.float64), -cosine[far].astype(np.float64)
+    farthest = (*farthest, labels[far], np.ones(len(far)))
     return ClusterSums(float(N), counts, sums, float((1 - cosine.astype(np.float64)).sum()), farthest)
 
 
