@@ -27,7 +27,6 @@ TRICKS = {
     "wide": "_models",
     "gram": "_models",
     "assign": "_models",
-    "moves": "_models",
     "blocks": "_models",
     "leading": "_models",
 }

@@ -11,7 +11,7 @@ import numpy as np
 import manifoldseq as ms
 from manifoldseq_hierarchical import HierarchicalSequenceEncoder, SubspaceEncoder, SubspaceKMeans
 from manifoldseq_hierarchical import _closed_form as closed_form
-from manifoldseq_hierarchical import _kmeans as kmeans
+from manifoldseq_hierarchical import _clusters as clusters
 from manifoldseq_hierarchical import _moments as moments
 from manifoldseq_lds import LDSIdentifier, LDSSpectralClustering
 from manifoldseq_lds.identification import _subspace_method as subspace_method
@@ -46,22 +46,7 @@ def gram() -> Trick:
 
 def assign() -> Trick:
     """Return products that OpenBLAS does not copy the factors of, against one product for every block."""
-    return Trick((replaced(kmeans, _UNPACKED=0),), _clusterings())
-
-
-def moves() -> Trick:
-    """Return sums that follow the frames that move, against sums over all frames in every step."""
-    with_moves = kmeans.Alternation
-
-    class Plain(with_moves):
-        def solved(self, labels: Array, before: Any, moments: Any = None) -> Any:
-            return super().solved(labels, before)
-
-        @classmethod
-        def of(cls, X: Array, n_clusters: int, n_components: int | None) -> Any:
-            return cls(**vars(with_moves.of(X, n_clusters, n_components)))
-
-    return Trick((replaced(kmeans, Alternation=Plain),), _clusterings())
+    return Trick((replaced(clusters, _UNPACKED=0),), _clusterings())
 
 
 def blocks() -> Trick:

@@ -19,7 +19,7 @@ NAMES: Mapping[str, Mapping[str, str]] = {
         "plots": "lds-kernel-matrix lds-spectra lds-reconstruction lds-worst-reconstruction",
     },
     "manifoldseq-hope": {
-        "models": "hope.movmf hope.gmm hope.family hope.vmf",
+        "models": "hope.movmf hope.gmm hope.family hope.vmf hope.cosine",
         "estimators": "hope vmf-mixture spherical-kmeans pca-movmf convolutional-features vector-features hope-stack "
         "hope-network",
         "datasets": "mnist mnist-test",
@@ -32,7 +32,7 @@ NAMES: Mapping[str, Mapping[str, str]] = {
         "plots": "mpcca-shared mpcca-columns",
     },
     "manifoldseq-hierarchical": {
-        "models": "hierarchical.subspace",
+        "models": "hierarchical.subspace hierarchical.tied hierarchical.clusters",
         "estimators": "subspace-encoder subspace-kmeans hierarchical-encoder",
         "datasets": "nordland",
         "plots": "subspace-gain subspace-coordinates encoder-distances encoder-storage",

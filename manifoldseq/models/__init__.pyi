@@ -6,6 +6,7 @@ from ._choice import Step as Step
 from ._choice import as_good as as_good
 from ._choice import preferred as preferred
 from ._choice import summary as summary
+from ._cluster_sums import ClusterSums as ClusterSums
 from ._clusters import COMPARED as COMPARED
 from ._clusters import SPLITS as SPLITS
 from ._clusters import choose_n_clusters as choose_n_clusters

@@ -1,9 +1,9 @@
-"""Clusters and the subspace that separates them: the alternating minimization of F (1), and the estimator."""
+"""Clusters and the subspace that separates them: the estimator of two models."""
 
 import time
 import warnings
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any, Self
@@ -24,187 +24,31 @@ from manifoldseq.estimators import (
     check_real,
     check_whole,
     count_distinct,
-    fit_starts,
     quoted,
     random_generator,
     row_blocks,
     warn_of_few_distinct,
 )
-from manifoldseq.models import Choice, Step
+from manifoldseq.models import Choice, ModelEstimator, Step
+from manifoldseq.solvers import FORGETTING, learned
 
-from ._closed_form import check_components, encode, energy, leading_directions, nearest, weighted_centroids
+from . import _clusters, _tied_mixture
+from ._closed_form import check_components, encode, energy
 from ._coordinates import SubspaceCodes
-from ._moments import Array, Codes, Moments
-from ._tied_mixture import MixtureProblem, Prior, Statistics, Tied, tied_of
+from ._moments import Array, Moments
+from ._tied_mixture import SHRINKAGES, Frames, Prior, Statistics, Tied, TiedModel, log_densities, statistics
 
-# One step assigns the frames and solves the closed form; it is pure, for the one loop.
-
-# A trick of speed: with one product per block `SubspaceKMeans.fit` (4000 × 256, K=10) takes 1.13 times as long
-# (`python -m benchmarks.tricks assign`).
-_UNPACKED = 1_000_000
-"""Multiply-adds of a product up to which OpenBLAS does not copy its factors first; K columns are few to copy for."""
-
-State = dict[str, Any]
-"""``x``: V' (m, d) and centroids (h, d); ``labels`` (N,), ``counts``, ``sums``, ``singular_values``, ``start``."""
-
-
-@dataclass(frozen=True)
-class Alternation:
-    """The frames of one clustering problem, with the steps of the alternation.
-
-    Parameters
-    ----------
-    X : ndarray of shape (N, d)
-    n_clusters : int
-    n_components : int or None
-        m, or None for the best number in every step.
-    origin : ndarray of shape (d,)
-        mu_0, the mean of the frames.
-    scatter, tolerance : float
-        The trace of S_0 (7), and what rounding can contribute to a singular value.
-    empty : Moments
-        Moments of K classes without frames.
-    weight : ndarray of shape (N,) or None
-    """
-
-    X: NDArray
-    n_clusters: int
-    n_components: int | None
-    origin: Array
-    scatter: float
-    tolerance: float
-    empty: Moments
-    weight: Array | None
-
-    @classmethod
-    def of(cls, X: NDArray, weight: Array | None, n_clusters: int, n_components: int | None) -> "Alternation":
-        """Return the problem of these frames.
-
-        Raises
-        ------
-        ValueError
-            If a frame is not finite, or all are equal.
-        """
-        whole = Moments.of(X, np.zeros(len(X), np.int64), weight=weight)
-        origin = whole.mean
-        scatter, tolerance = whole.scatter(origin), whole.tolerance(origin)
-        if scatter <= tolerance**2:
-            raise ValueError("all frames of X are equal up to rounding: pass frames that differ")
-        empty = Moments.empty(X, n_clusters)
-        return cls(X, n_clusters, n_components, origin, scatter, tolerance, empty, weight)
-
-    def start(self, init: Any, rng: np.random.Generator, number: int) -> tuple[State, ms.Measures]:
-        """Return the initial state of the alternation and its measures: initial labels, then the closed form."""
-        N, K = len(self.X), self.n_clusters
-        if isinstance(init, str) and init == "random":
-            labels = rng.permutation(N) % K
-        elif isinstance(init, str) and init == "segments":
-            labels = np.arange(N) * K // N
-        elif isinstance(init, str) or init.ndim == 2:
-            labels = self._assigned(self._spread(rng) if isinstance(init, str) else init)
-        else:
-            labels = init
-        return self.solved(labels, {"labels": labels, "start": number})
-
-    def step(self, state: State) -> tuple[State, ms.Measures]:
-        """Assign every frame to its nearest centroid; return the state of the closed form (4), (9)-(13) for it."""
-        Vt, centroids = state["x"]
-        labels = self._assigned(centroids, Vt.T)
-        counts = np.bincount(labels, minlength=self.n_clusters)
-        if not counts.all():
-            labels = self._repaired(labels, counts, Vt.T, centroids)
-        old = state["labels"]
-        moved = np.flatnonzero(labels != old)
-        # A trick of speed: with sums over all frames in every step `fit` (4000 × 512, K=20) takes 1.19 times as long
-        # (`python -m benchmarks.tricks moves`); their rounding is taken off at the end, see `_learned`
-        if 4 * len(moved) > len(labels) or self.weight is not None:
-            return self.solved(labels, state)
-        moments = replace(self.empty, counts=state["counts"].copy(), sums=state["sums"].copy())
-        moments.move(self.X[moved], old[moved], labels[moved])
-        return self.solved(labels, state, moments)
-
-    def solved(self, labels: Codes, before: State, moments: Moments | None = None) -> tuple[State, ms.Measures]:
-        """Return the state with these labels and the optimal V, m, mu, and its measures."""
-        moments = self.moments(labels) if moments is None else moments
-        centroids = np.where(moments.counts[:, None] > 0, moments.centroids, self.origin)
-        B = weighted_centroids(centroids, moments.counts, self.origin)
-        V, s = leading_directions(B, self.tolerance, self.n_components)
-        energy = max(self.scatter - float(np.square(s[: V.shape[1]]).sum()), 0.0)  # tr S_0 - sum of s², (6) at (9)-(13)
-        state = {
-            "x": (V.T, centroids),
-            "labels": labels,
-            "counts": moments.counts,
-            "sums": moments.sums,
-            "singular_values": s,
-            "start": before["start"],
-        }
-        moved = int(np.count_nonzero(labels != before["labels"]))
-        return state, ms.Measures(fun=energy / self.scatter, extra={"m": V.shape[1], "moved": moved})
-
-    def moments(self, labels: Codes) -> Moments:
-        """Return counts and sums of the clusters, from all frames."""
-        return Moments.of(self.X, labels, self.n_clusters, self.weight)
-
-    def _assigned(self, targets: Array, V: Array | None = None) -> Codes:
-        """Return the nearest of K points for each frame, in the coordinates V or in all d columns.
-
-        The function multiplies the frames by a d×K matrix, or by a d×m and an m×K matrix if this is faster.
-        """
-        d, K = len(self.origin), self.n_clusters
-        # |V'(x - c)|² less |V'x|²: x' V (-2 V'c) + |V'c|², by one d×K matrix, or by V (d×m) and then m×K if that is
-        # less
-        codes = targets - self.origin if V is None else (targets - self.origin) @ V
-        directions = -2 * codes.T if V is None else V @ (-2 * codes.T)
-        factors = [directions]
-        if V is not None and V.shape[1] * (d + K) < d * K:
-            factors = [V, -2 * codes.T]
-        offsets = np.square(codes).sum(axis=1) - (self.origin - self.empty.shift) @ directions
-        labels = np.empty(len(self.X), np.int64)
-        factors = [np.ascontiguousarray(factor) for factor in factors]
-        step = _UNPACKED // (d * K) if d * K < _UNPACKED // 16 else len(self.X)
-        for rows, block in self.empty.blocks(self.X):
-            for first in range(0, len(block), step):
-                scores = block[first : first + step]
-                for factor in factors:
-                    scores = scores @ factor
-                scores += offsets
-                scores.argmin(axis=1, out=labels[rows][first : first + step])
-        return labels
-
-    def _repaired(self, labels: Codes, counts: NDArray[np.int64], V: Array, centroids: Array) -> Codes:
-        """Assign to each empty cluster the farthest frame of a cluster of two or more, which lowers F."""
-        codes = encode(centroids, V, self.origin)
-        squared = nearest(encode(self.X, V, self.origin).astype(np.float64), codes)[1]
-        labels, counts = labels.copy(), counts.copy()
-        order = iter(np.argsort(-squared, kind="stable"))
-        for k in np.flatnonzero(counts == 0):
-            i = next((i for i in order if counts[labels[i]] > 1), None)
-            if i is None or squared[i] <= 0:
-                break  # the other frames coincide with their centroids
-            counts[labels[i]] -= 1
-            labels[i], counts[k] = k, 1
-        return labels
-
-    def _spread(self, rng: np.random.Generator) -> Array:
-        """Return K frames by greedy k-means++."""
-        from sklearn.cluster import kmeans_plusplus
-
-        seed = int(rng.integers(2**31))
-        X = self.X.astype(np.result_type(self.X, np.float32), copy=False)  # sums of whole numbers would wrap around
-        found = kmeans_plusplus(X, self.n_clusters, sample_weight=self.weight, random_state=seed)[0]
-        return found.astype(np.float64)
-
-
-INITS = ("k-means++", "random", "segments")
-SHRINKAGES = ("auto", "ledoit-wolf")
 OBJECTIVES = ("mixture", "printed")
 _FRAMES_EACH = 5
 """Minimum mean number of frames per cluster, if the number of clusters is chosen."""
 _MOST_CLUSTERS = 20
 _WORSE = 3
 """The search over numbers of clusters, from 1 on, ends after this many numbers that are worse than the best."""
-_FORGETTING = 0.6
-"""Exponent for mini-batches: batch t has the weight t^-0.6 in the running sums (Cappé and Moulines 2009)."""
+_OF_FIT = (
+    *("statistics_", "prior_", "shift_", "moments_", "weights_", "covariance_", "shrinkage_", "log_likelihood_"),
+    *("bic_", "energy_", "choice_"),
+)
+"""Attributes of one of the objectives."""
 
 
 def _check_mixture(estimator: Any) -> None:
@@ -216,7 +60,7 @@ def _check_mixture(estimator: Any) -> None:
         )
 
 
-class SubspaceKMeans(ClusterMixin, SubspaceCodes):
+class SubspaceKMeans(ClusterMixin, SubspaceCodes, ModelEstimator):
     """Cluster frames, and find the coordinates that separate the clusters best.
 
     The default objective is the posterior density of a Gaussian mixture with one shrunk covariance (a tied mixture),
@@ -257,6 +101,12 @@ class SubspaceKMeans(ClusterMixin, SubspaceCodes):
         A start ends when the objective changes by at most `tol` in a step, in nats per frame, or relative to the trace
         of S_0 with ``"printed"``. With ``"printed"`` and 0, a start ends when F does not change.
     random_state : int, numpy.random.Generator, numpy.random.RandomState or None
+    solver : str
+        ``"em"``: EM for the mixture, and the alternation of assignments and closed form for ``"printed"``; or the name
+        of another solver of `manifoldseq.minimize`.
+    model : str, optional
+        The name of the registered model whose cost is minimized, by default ``"hierarchical.tied"`` for the mixture and
+        ``"hierarchical.clusters"`` for ``"printed"``.
     n_jobs, verbose
         The number of threads for the starts, and the amount of logging: see `manifoldseq.estimators.fit_starts`.
 
@@ -282,8 +132,12 @@ class SubspaceKMeans(ClusterMixin, SubspaceCodes):
         The weight of the target, a multiple of the columns' variances, in `covariance_` (mixture only).
     choice_ : manifoldseq.models.Choice
         The criterion of the compared numbers of clusters and of coordinates; it exists only if a number is ``"auto"``.
+    objective_ : float
+        The smallest value of the cost of the model: minus the log-density of a frame and of the prior, or F divided by
+        the trace of S_0.
     log_likelihood_, bic_ : float
-        The mean log-density of a frame, and the Bayesian information criterion (mixture only).
+        The mean log-density of a frame, and the Bayesian information criterion (mixture only). They do not exist if
+        `model` has another cost.
     singular_values_ : ndarray of shape (min(K, d),)
         The singular values of the weighted centroids; for the mixture, in the metric of `covariance_`.
     energy_ : float
@@ -293,9 +147,8 @@ class SubspaceKMeans(ClusterMixin, SubspaceCodes):
     n_iter_ : int
         The number of steps of the best start.
     history_ : dict of str to ndarray
-        Columns of equal length for the best start, which begin with the start itself: ``nit``, ``time``, ``fun``
-        (minus the log-density of a frame and of the prior, or F divided by the trace of S_0), ``m`` and further
-        columns.
+        Columns of equal length for the best start, which begin with the start itself: ``nit``, ``time``, ``fun`` (see
+        `objective_`) and further columns.
     status_ : manifoldseq.Status
         The reason why the best start ended. It is ``INTERRUPTED`` if Ctrl-C ended or prevented any start.
     n_features_in_ : int
@@ -338,6 +191,8 @@ class SubspaceKMeans(ClusterMixin, SubspaceCodes):
         max_iter: int = 300,
         tol: float = 1e-7,
         random_state: Any = None,
+        solver: str = "em",
+        model: str | None = None,
         n_jobs: int | None = None,
         verbose: int = 0,
     ) -> None:
@@ -350,6 +205,8 @@ class SubspaceKMeans(ClusterMixin, SubspaceCodes):
         self.max_iter = max_iter
         self.tol = tol
         self.random_state = random_state
+        self.solver = solver
+        self.model = model
         self.n_jobs = n_jobs
         self.verbose = verbose
 
@@ -373,8 +230,8 @@ class SubspaceKMeans(ClusterMixin, SubspaceCodes):
         sample_weight : array-like of shape (N,), optional
             A frame of weight 2 counts as two frames, and a frame of weight 0 is ignored.
         observers, checkpoint, resume
-            As in `manifoldseq.iterate`, for every start; the state holds ``x`` (V' and the centroids) and ``start``,
-            its number. Each start has its own folder in the checkpoint.
+            As in `manifoldseq.iterate`, for every start; the state holds ``x``, a point of the model. Each start has
+            its own folder in the checkpoint.
 
         Raises
         ------
@@ -391,32 +248,24 @@ class SubspaceKMeans(ClusterMixin, SubspaceCodes):
         choice = None
         if self.objective == "printed":
             self._check_printed()
-            problem: Any = Alternation.of(X, weight, int(self.n_clusters), m)
+            sizes = {"n_clusters": int(self.n_clusters), "n_components": m}
+            problem = self._problem(self._model_name, (X, weight), **sizes)
+            begin: Any = partial(_clusters.start_at, init)
         else:
             problem, choice = self._mixture_problem(X, weight, m, init, n_starts)
-
-        def run(number: int, rng: np.random.Generator, **loop: Any) -> ms.Run:
-            return ms.iterate(
-                problem.step,
-                lambda: problem.start(init, rng, number),
-                stop=ms.CostChange(self.tol) | ms.MaxIterations(self.max_iter),
-                **loop,
-            )
-
+            begin = partial(_tied_mixture.start_at, init)
         data = (X,) if weight is None else (X, weight)
         options: dict[str, Any] = {"observers": observers, "checkpoint": checkpoint, "resume": resume}
-        best = fit_starts(self, run, *data, n_starts=n_starts, **options)
-        for name in ("statistics_", "prior_", "moments_", "weights_", "covariance_", "shrinkage_", "bic_", "energy_"):
-            self.__dict__.pop(name, None)  # of another objective
-        self.__dict__.pop("choice_", None)
+        begin = init if isinstance(init, str) else begin
+        best = self._solved(problem, *data, init=begin, solver=self.solver, n_starts=n_starts, **options)
+        self._forget(*_OF_FIT)
         if choice is not None:
             self.choice_ = choice
-        self.n_clusters_, self.batches_ = problem.n_clusters, 1
-        self.n_iter_, self.history_, self.status_ = best.nit, best.history, best.status
-        if isinstance(problem, Alternation):
-            self._learned(best, problem)
+        self.n_clusters_, self.batches_ = problem.data.model.n_clusters, 1
+        if self.objective == "printed":
+            self._learned(best.x, problem.data.model)
         else:
-            self._learned_mixture(best, problem)
+            self._learned_mixture(best.x, problem)
         if kept is not None:  # frames without weight are in clusters too
             labels, self.labels_ = self.labels_, np.empty(len(kept), np.int64)
             self.labels_[kept], self.labels_[~kept] = labels, self.predict(frames[~kept])
@@ -470,14 +319,8 @@ class SubspaceKMeans(ClusterMixin, SubspaceCodes):
             moments = self.moments_.copy()
             moments.add(X, self.predict(X), weight)
             origin = moments.mean
-            centroids = np.where(moments.counts[:, None] > 0, moments.centroids, origin)
-            B = weighted_centroids(centroids, moments.counts, origin)
-            m = check_components(self.n_components, X.shape[1])
-            V, s = leading_directions(B, moments.tolerance(origin), m)
-            self.moments_, self.center_, self.cluster_centers_ = moments, origin, centroids
-            self.components_, self.singular_values_ = np.ascontiguousarray(V.T), s
-            self.scatter_ = moments.scatter(origin)
-            self.energy_ = max(self.scatter_ - float(np.square(s[: len(self.components_)]).sum()), 0.0)
+            known = moments.n, self.n_clusters_, 0, origin, moments.scatter(origin), moments.tolerance(origin), moments
+            self._keep(_clusters.Clusters(*known), moments, check_components(self.n_components, X.shape[1]))
         self.batches_ += 1
         self.labels_ = self.predict(frames)
         return self
@@ -513,9 +356,9 @@ class SubspaceKMeans(ClusterMixin, SubspaceCodes):
         """
         if self._is_mixture:
             frames = self._frames(X, reset=False)
-            problem = self._problem_of(frames)
-            counted, log_sums = problem.expected(self._tied)
-            return problem.log_likelihood(self._tied, counted, log_sums) / counted.n
+            n, second = self._tied_model.of_batch(frames, None)
+            found = replace(statistics(self._tied_model.blocks, self._tied, (frames, None)), second=second)
+            return log_densities(self._tied_model, self._tied, found)[0] / n
         X = self._frames(X, reset=False)
         V = self.components_.T
         total = energy(X, V, self.center_, (self.cluster_centers_ - self.center_) @ V)
@@ -536,7 +379,21 @@ class SubspaceKMeans(ClusterMixin, SubspaceCodes):
 
     @property
     def _tied(self) -> Tied:
-        return Tied(self.weights_, self.cluster_centers_, self.center_, self.covariance_, self.components_)
+        codes = (self.cluster_centers_ - self.center_) @ self.components_.T
+        return Tied(self.weights_, self.center_, self.covariance_, self.components_, codes)
+
+    @property
+    def _tied_model(self) -> TiedModel:
+        """The model of the frames so far, without the frames."""
+        blocks = Moments(np.zeros(0), np.zeros((0, len(self.shift_))), self.shift_, 0.0, 0.0)
+        m, rank = self.n_components, min(self.n_clusters_ - 1, len(self.shift_))
+        m = max(1, min(rank, (len(self.components_) if m == "auto" else m) or rank))
+        second = self.statistics_.second * self.n_frames_
+        return TiedModel(self.n_frames_, self.n_clusters_, m, second, self.prior_, blocks)
+
+    @property
+    def _model_name(self) -> str:
+        return self.model or ("hierarchical.tied" if self.objective == "mixture" else "hierarchical.clusters")
 
     def _basis(self) -> Array:
         return self.covariance_ @ self.components_.T if self._is_mixture else self.components_.T
@@ -551,87 +408,106 @@ class SubspaceKMeans(ClusterMixin, SubspaceCodes):
 
     def _mixture_problem(
         self, X: NDArray, weight: Array | None, m: int | None, init: Any, n_starts: int
-    ) -> tuple[MixtureProblem, Choice | None]:
+    ) -> tuple[ms.Problem, Choice | None]:
         """Return the problem after the choice of the numbers of clusters and of coordinates that are ``"auto"``."""
         began = time.perf_counter()
         rng = random_generator(self.random_state).spawn(1)[0]
-        stop = ms.CostChange(max(self.tol, 1e-6)) | ms.MaxIterations(self.max_iter)
         automatic = isinstance(self.n_clusters, str)
-        first = MixtureProblem.of(X, weight, 1 if automatic else int(self.n_clusters), m, rng, self.shrinkage)
+        frames = Frames.of(X, weight, 1 if automatic else int(self.n_clusters), rng)
+
+        def of(K: int, m: int | None) -> ms.Problem:
+            return self._problem(self._model_name, frames, n_clusters=K, n_components=m, **known)
+
+        known: dict[str, Any] = {"shrinkage": self.shrinkage, "seed": rng}
+        first = of(1 if automatic else int(self.n_clusters), m)
         if not automatic and self.n_components != "auto":
             return first, None
+        stop = ms.CostChange(max(self.tol, 1e-6)) | ms.MaxIterations(self.max_iter)
         tried: dict[int, float] = {}
-        best: tuple[MixtureProblem, ms.Run] | None = None
+        best: tuple[ms.Problem, Any] | None = None
         # of few frames, one cluster each would fit best: the criterion is one of many frames
         most = min(_MOST_CLUSTERS, max(2, len(X) // _FRAMES_EACH), len(X))
-        for K in range(1, most + 1) if automatic else [first.n_clusters]:
-            problem = first.with_clusters(K, rng)
+        for K in range(1, most + 1) if automatic else [first.data.model.n_clusters]:
+            problem = of(K, m)
+            begin = init if isinstance(init, str) else partial(_tied_mixture.start_at, init)
             runs = [
-                ms.iterate(problem.step, partial(problem.start, init, rng, number), stop=stop)
-                for number in range(1 if K == 1 else n_starts)
+                ms.minimize(problem, self._begun(problem, begin, rng), solver="em", stop=stop, project=True)
+                for _ in range(1 if K == 1 else n_starts)
             ]
-            run = min(runs, key=lambda run: run.fun)
-            tried[K] = _bic(problem, run)
+            x = min(runs, key=lambda run: run.fun).x
+            tried[K] = _criteria(problem.data.model, x, problem.data.blocks.sum(statistics, problem.data.sweep, x))[1]
             lowest = min(tried, key=tried.__getitem__)
             if lowest == K:
-                best = problem, run
+                best = problem, x
             if K - lowest == _WORSE:
                 break
         assert best is not None
-        problem, run = best
+        problem, x = best
+        model: TiedModel = problem.data.model
         steps = [_by_bic("n_clusters", tried)] if automatic else []
-        if problem.n_clusters == 1:
+        if model.n_clusters == 1:
             warnings.warn(
                 "n_clusters='auto' chose one cluster: several clusters of one shape are not more likely", stacklevel=3
             )
         if self.n_components == "auto":
-            criteria = problem.criteria(run.state["singular_values"])
+            criteria = model.criteria(_singular_values(model, Tied(*x)))
             steps.append(_by_bic("n_components", dict(enumerate(criteria, 1))))
-            problem = replace(problem, n_components=1 + int(criteria.argmin()))
+            smaller = replace(model, n_components=max(1, min(1 + int(criteria.argmin()), model.n_components)))
+            problem = problem.data.spec.problem(replace(problem.data, model=smaller))
         params = {name: value for step in steps for name, value in step.params[step.chosen[0]].items()}
         return problem, Choice(steps, params, [], time.perf_counter() - began)
 
-    def _problem_of(self, X: NDArray, weight: Array | None = None) -> MixtureProblem:
-        """Return the problem of other frames with the learned prior."""
-        return MixtureProblem.given(X, weight, self.n_clusters_, self.prior_)
-
     def _take_batch(self, X: NDArray, weight: Array | None) -> None:
-        batch, _ = self._problem_of(X, weight).expected(self._tied)
-        batch = batch.moved(self.statistics_.shift)
-        share = (self.batches_ + 1) ** -_FORGETTING
-        self.statistics_ = self.statistics_.joined(batch, share, self.statistics_.n + batch.n)
-        m = len(self.components_) if self.n_components == "auto" else self.n_components
-        self._remember(*self.prior_.maximized(self.statistics_, None if m is None else int(m)))
+        """Take a step of online EM."""
+        model = self._tied_model
+        n, second = model.of_batch(X, weight)
+        model = replace(model, n=model.n + n)
+        blocks = ms.execution.RowBlocks.of(X, weight)
+        problem = self._problem(self._model_name, ms.Prepared(model, blocks, model.blocks))
+        additive: Any = problem.objective.additive
+        padded = _padded(self._tied, model.n_components)
+        batch = replace(additive.sums(padded), second=second)
+        share = (self.batches_ + 1) ** -FORGETTING
+        x, self.statistics_ = learned(additive, padded, self.statistics_, batch, share)
+        self.n_frames_ = model.n
+        self._remember(Tied(*x), model)
 
-    def _remember(self, mixture: Tied, singular_values: Array) -> None:
+    def _remember(self, mixture: Tied, model: TiedModel) -> None:
         self.weights_, self.cluster_centers_, self.center_ = mixture.weights, mixture.means, mixture.center
-        self.covariance_, self.components_ = mixture.covariance, np.ascontiguousarray(mixture.components)
-        self.singular_values_ = singular_values
-        self.scatter_ = self.statistics_.scatter(mixture)
-        self.shrinkage_ = self.prior_.strength / (self.statistics_.n + self.prior_.strength)
+        self.covariance_ = mixture.covariance
+        self.components_ = np.ascontiguousarray(mixture.components[mixture.components.any(axis=1)])
+        self.singular_values_ = _singular_values(model, mixture)
+        self.scatter_ = model.n * model.scatter(mixture, self.statistics_)
+        self.shrinkage_ = model.prior.strength / (model.n + model.prior.strength)
 
-    def _learned_mixture(self, best: ms.Run, problem: MixtureProblem) -> None:
-        state, mixture = best.state, tied_of(best.state)
-        order = np.arange(problem.n_clusters)
-        if isinstance(self.init, str) and self.init != "segments" and len(mixture.components):
+    def _learned_mixture(self, x: Any, problem: ms.Problem) -> None:
+        model, mixture, order = problem.data.model, Tied(*x), np.arange(problem.data.model.n_clusters)
+        if isinstance(self.init, str) and self.init != "segments" and mixture.components.any():
             # numbers by chance would differ between starts that are as good: along the first coordinate
             order = np.argsort((mixture.means - mixture.center) @ mixture.components[0], kind="stable")
-        mixture = replace(mixture, weights=mixture.weights[order], means=mixture.means[order])
-        counts, sums = state["counts"][order], state["sums"][order]
-        self.prior_ = problem.prior
-        self.statistics_ = Statistics(counts, sums, problem.second, problem.blocks.shift)
-        self._remember(mixture, state["singular_values"])
-        self.labels_ = problem.labels(mixture)
-        self.log_likelihood_, self.bic_ = problem.mean_log_likelihood(best), _bic(problem, best)
+        mixture = mixture._replace(weights=mixture.weights[order], codes=mixture.codes[order])
+        whole = problem.data.blocks.sum(statistics, problem.data.sweep, x)
+        found = replace(whole, second=model.second).per_row()
+        self.prior_, self.shift_, self.n_frames_ = model.prior, model.blocks.shift, model.n
+        self.statistics_ = replace(found, counts=found.counts[order], sums=found.sums[order])
+        self._remember(mixture, model)
+        self.labels_ = model.labels(mixture, model.frames.X)
+        if problem.data.spec.value is _tied_mixture.value:
+            self.log_likelihood_, self.bic_ = _criteria(model, x, whole)
 
-    def _learned(self, best: ms.Run, problem: Alternation) -> None:
-        self.labels_ = np.array(best.state["labels"])
-        self.moments_ = problem.moments(self.labels_)  # sums anew, without the rounding of many moves
-        state, measures = problem.solved(self.labels_, best.state, self.moments_)
-        self.components_, self.cluster_centers_ = np.ascontiguousarray(state["x"][0]), state["x"][1]
-        self.singular_values_ = state["singular_values"]
-        self.center_, self.scatter_ = problem.origin, problem.scatter
-        self.energy_ = measures.fun * problem.scatter
+    def _learned(self, x: Any, model: _clusters.Clusters) -> None:
+        V, mu = x
+        assert model.frames is not None
+        self.labels_ = model.labels(model.frames[0], mu, V)
+        moments = Moments.of(model.frames[0], self.labels_, model.n_clusters, model.frames[1])
+        self._keep(model, moments, None if self.n_components is None else model.n_components)
+
+    def _keep(self, model: _clusters.Clusters, moments: Moments, n_components: int | None) -> None:
+        """Set the attributes from the moments of the clusters."""
+        V, self.cluster_centers_, self.singular_values_ = model.solved(moments, n_components)
+        self.components_, self.moments_ = np.ascontiguousarray(V.T), moments
+        self.center_, self.scatter_ = model.origin, model.scatter
+        self.energy_ = max(model.scatter - float(np.square(self.singular_values_[: V.shape[1]]).sum()), 0.0)
 
     def _weights(self, sample_weight: Any, X: NDArray) -> tuple[Array | None, NDArray[np.bool_] | None]:
         """Return the positive weights (None if all are equal), and the frames that have them (None for all frames)."""
@@ -654,7 +530,7 @@ class SubspaceKMeans(ClusterMixin, SubspaceCodes):
                 )
 
     def _checked_init(self, X: NDArray) -> Any:
-        N, K = len(X), self.n_clusters
+        N, K, known = len(X), self.n_clusters, ms.get_model(self._model_name).initializers
         if isinstance(K, str):
             if not isinstance(self.init, str):
                 raise ValueError(
@@ -663,9 +539,9 @@ class SubspaceKMeans(ClusterMixin, SubspaceCodes):
         elif N < K:
             raise ValueError(f"X has n_samples={N} frames for n_clusters={K}: pass more frames or lower n_clusters")
         if isinstance(self.init, str):
-            if self.init not in INITS:
+            if self.init not in known:
                 raise ValueError(
-                    f"init={quoted(self.init)} is not known: choose {', '.join(map(repr, INITS))}, labels or centroids"
+                    f"init={quoted(self.init)} is not known: choose {', '.join(map(repr, known))}, labels or centroids"
                 )
             return self.init
         init = np.asarray(self.init)
@@ -673,7 +549,7 @@ class SubspaceKMeans(ClusterMixin, SubspaceCodes):
             return init.astype(np.float64)
         if init.shape != (N,) or init.dtype.kind not in "iu":
             raise ValueError(
-                f"init must be one of {', '.join(map(repr, INITS))}, finite centroids of shape ({K}, {X.shape[1]}), "
+                f"init must be one of {', '.join(map(repr, known))}, finite centroids of shape ({K}, {X.shape[1]}), "
                 "or one whole number per frame"
             )
         if set(np.unique(init)) != set(range(int(K))):
@@ -691,10 +567,26 @@ def _by_bic(name: str, criteria: Mapping[int, float]) -> Step:
     return Step("BIC", label, [{name: number} for number in criteria], figure, [int(figure.argmin())])
 
 
-def _bic(problem: MixtureProblem, run: ms.Run) -> float:
-    """Return the Bayesian information criterion; smaller is better."""
-    parameters = problem.parameters(len(run.state["x"][0]))
-    return -2 * problem.n * problem.mean_log_likelihood(run) + parameters * float(np.log(problem.n))
+def _criteria(model: TiedModel, x: Any, found: Statistics) -> tuple[float, float]:
+    """Return the mean log-likelihood of a frame, and the Bayesian information criterion."""
+    mean = log_densities(model, x, found)[0] / model.n
+    parameters = model.parameters(int(np.count_nonzero(x[3].any(axis=1))))
+    return mean, -2 * model.n * mean + parameters * float(np.log(model.n))
+
+
+def _singular_values(model: TiedModel, mixture: Tied) -> Array:
+    """Return the singular values of the weighted centroids in the metric, (min(K, d),)."""
+    found = np.zeros(min(len(mixture.codes), len(mixture.center)))
+    s = np.linalg.svd(np.sqrt(model.n * mixture.weights)[:, None] * mixture.codes, compute_uv=False)
+    found[: len(s)] = s[: len(found)]
+    return found
+
+
+def _padded(mixture: Tied, m: int) -> Tied:
+    """Return the mixture with rows of zeros as further components, m in all."""
+    more = m - len(mixture.components)
+    components, codes = np.pad(mixture.components, ((0, more), (0, 0))), np.pad(mixture.codes, ((0, 0), (0, more)))
+    return mixture._replace(components=components, codes=codes)
 
 
 def _whole_or_auto(name: str, value: Any) -> None:

@@ -99,8 +99,7 @@ class Moments:
                     new._add_block(block, codes[rows])
                 else:
                     new.energy += float(weight[rows] @ np.vecdot(block, block))
-                    np.add.at(new.counts, codes[rows], weight[rows])
-                    new.sums += _indicator(codes[rows], weight[rows], n_classes) @ block
+                    new._add_weighted(block, codes[rows], weight[rows])
                 if not isfinite(new.energy):
                     raise ValueError(not_finite(X[rows], rows.start))
         if new.energy < np.finfo(np.float64).tiny and any(block.any() for _, block in new.blocks(X)):
@@ -124,25 +123,34 @@ class Moments:
             block -= self.shift
             yield rows, block
 
-    def move(self, X: Any, old: Codes, new: Codes) -> None:
-        """Move frames between existing classes, from codes `old` to codes `new`."""
+    def sum_up(self, X: Any, codes: Codes, weight: Array | None = None) -> None:
+        """Add frames to the counts and sums of existing classes only, without checks."""
+        if weight is not None:
+            self.counts = self.counts.astype(np.float64)
         for rows, block in self.blocks(X):
-            self._add_block(block, new[rows])
-            self._add_block(block, old[rows], -1)
+            if weight is None:
+                self._add_block(block, codes[rows])
+            else:
+                self._add_weighted(block, codes[rows], weight[rows])
 
-    def _add_block(self, block: Array, codes: Codes, sign: int = 1) -> None:
-        """Add one of the `blocks` to the counts and sums, or subtract it."""
+    def _add_weighted(self, block: Array, codes: Codes, weight: Array) -> None:
+        """Add one of the `blocks`, with weights, to the counts and sums."""
+        np.add.at(self.counts, codes, weight)
+        self.sums += _indicator(codes, weight, len(self.counts)) @ block
+
+    def _add_block(self, block: Array, codes: Codes) -> None:
+        """Add one of the `blocks` to the counts and sums."""
         if block.shape[1] >= _WIDE:
-            self.counts += sign * np.bincount(codes, minlength=len(self.counts))
-            add, sums = np.add if sign > 0 else np.subtract, list(self.sums)
+            self.counts += np.bincount(codes, minlength=len(self.counts))
+            add, sums = np.add, list(self.sums)
             for frame, k in zip(block, codes.tolist(), strict=True):
                 add(sums[k], frame, sums[k])
             return
         few = len(self.counts) <= len(codes)
         present, place = (slice(None), codes) if few else np.unique(codes, return_inverse=True)
         n_present = len(self.counts[present])
-        self.counts[present] += sign * np.bincount(place, minlength=n_present)
-        self.sums[present] += _indicator(place, np.full(len(place), float(sign)), n_present) @ block
+        self.counts[present] += np.bincount(place, minlength=n_present)
+        self.sums[present] += _indicator(place, np.ones(len(place)), n_present) @ block
 
     def copy(self) -> Self:
         """Return an independent copy."""

@@ -4,13 +4,13 @@ Files by subject. A file imports only from its own row and from the rows below i
 
 * figures: `_encoder_plots` of encoded sequences, `_subspace_plots` of subspaces and clusterings; `_recall` of frames
   that are not stored
-* estimators: `_encoder` (`HierarchicalSequenceEncoder`, `StorageReport`), `_kmeans` (`SubspaceKMeans` and its
-  iteration), `_subspace` (`SubspaceEncoder`); `_objective`, the model ``hierarchical.subspace``; `_nordland`, frames of
-  a railway
+* estimators: `_encoder` (`HierarchicalSequenceEncoder`, `StorageReport`), `_kmeans` (`SubspaceKMeans`), `_subspace`
+  (`SubspaceEncoder`); `_nordland`, frames of a railway
+* models: `_objective` (``hierarchical.subspace``), `_tied_mixture` (``hierarchical.tied``), `_clusters`
+  (``hierarchical.clusters``)
 * parts of the encoder: `_filtering` (consecutive queries), `_path` (points of a path, subspaces of its nodes, search),
   `_quantize` (coordinates in a few bits)
-* parts of the others: `_tied_mixture` (EM of `SubspaceKMeans`), `_coordinates` (common code of estimators with a
-  subspace), `_sigma` (Sigma as printed, d×d)
+* parts of the others: `_coordinates` (common code of estimators with a subspace), `_sigma` (Sigma as printed, d×d)
 * the closed form: `_closed_form` (V, m and mu), over `_classes` (labels, segments, members), `_moments` (counts, sums
   and scatter of classes, block by block)
 """
@@ -43,6 +43,29 @@ def manifoldseq_models() -> Iterator[hooks.ModelSpec]:
         summary="The subspace that separates classes of frames, with their centroids: F(V, m, mu) (1), (2)",
         reference=_PAPER,
     )
+    for name, file, update, summary in (
+        ("tied", "_tied_mixture", "em", "Gaussian mixture with one shrunk covariance and means in a subspace"),
+        (
+            "clusters",
+            "_clusters",
+            "alternation",
+            "Clusters and the subspace that separates them: F (1) by nearest centroids",
+        ),
+    ):
+        at = f"manifoldseq_hierarchical.{file}:{{}}".format
+        yield hooks.ModelSpec(
+            f"hierarchical.{name}",
+            **{part: at(part) for part in ("prepare", "manifold", "statistics", "value_and_gradient")},
+            initializers={"k-means++": at("k_means"), "random": at("random"), "segments": at("segments")},
+            value=at("value"),
+            updates={update: at(update)},
+            equivalences={"permuted": at("permuted")},
+            solver="em",
+            example="manifoldseq_hierarchical._tied_mixture:example",
+            input="samples",
+            summary=summary,
+            reference=_PAPER,
+        )
 
 
 @ms.hookimpl
@@ -60,6 +83,7 @@ def manifoldseq_estimators() -> Iterator[hooks.EstimatorSpec]:
     yield hooks.EstimatorSpec(
         "subspace-kmeans",
         factory="manifoldseq_hierarchical._kmeans:SubspaceKMeans",
+        models=("hierarchical.tied", "hierarchical.clusters"),
         input="samples",
         plots=plots,
         summary="Clusters in a within-class metric, with the subspace that separates them best",

@@ -9,9 +9,9 @@ Files by package. A package imports only from its own row and from the rows belo
 * `features/`: `_convolution` (`ConvolutionalFeatures`), `_vector` (`VectorFeatures`), `_responses` (of units to
   patches), `_patches` (windows of images), `_mnist` (the digits)
 * `mixtures/`: the estimators `_hope`, `_without_hope` (`VonMisesFisherMixture`, `PCAMovMF`) and `_spherical_kmeans`,
-  their common code in `_projected`, `_sizes` (K and M); the models `_likelihood` and their `_projection_factors`
-  (appendix A); the E-step in `_expectation`, `_noise` (L2), `_radius` (distribution of |z|), `_threshold` (39),
-  `_seeding`; `_penalty` on correlated rows; `_parameters` (of a model), `_dense` (a layer as arrays)
+  their common code in `_projected`, `_sizes` (K and M); the models `_cosines` and `_likelihood`, and its
+  `_projection_factors` (appendix A); the E-step in `_expectation`, `_noise` (L2), `_radius` (distribution of |z|),
+  `_threshold` (39), `_seeding`; `_penalty` on correlated rows; `_parameters` (of a model), `_dense` (a layer as arrays)
 * `families/`: `_von_mises_fisher`, `_gaussian`, `_bessel`, `_laws` (`check_family`), `_family` (the record `Family`),
   `_rows` (checks of rows, unit length)
 """
@@ -74,6 +74,22 @@ def manifoldseq_models() -> Iterator[hooks.ModelSpec]:
         summary="Mixture of von Mises-Fisher distributions of unit rows (9), without projection",
         reference="Banerjee, Dhillon, Ghosh, Sra, JMLR 6 (2005)",
     )
+    at = "manifoldseq_hope.mixtures._cosines:{}".format
+    yield hooks.ModelSpec(
+        "hope.cosine",
+        prepare=at("prepare"),
+        manifold=at("manifold"),
+        statistics=at("statistics"),
+        value_and_gradient=at("value_and_gradient"),
+        initializers={"seeds": at("seeds")},
+        updates={"means": at("means")},
+        equivalences={"permuted": at("permuted")},
+        solver="em",
+        example="manifoldseq_hope.mixtures._likelihood:example",
+        input="samples",
+        summary="Clusters of directions: the mean of 1 - cosine to the nearest of K unit centres",
+        reference="Dhillon, Modha, Machine Learning 42 (2001)",
+    )
 
 
 @ms.hookimpl
@@ -99,6 +115,7 @@ def manifoldseq_estimators() -> Iterator[hooks.EstimatorSpec]:
         "spherical-kmeans",
         factory="manifoldseq_hope.mixtures._spherical_kmeans:SphericalKMeans",
         input="samples",
+        models=("hope.cosine",),
         plots=("hope-filters",),
         summary="k-means of directions by the cosine",
     )

@@ -42,16 +42,6 @@ def test_against_loops(dtype, offset, d):
         assert moments.scatter(origin) == pytest.approx(float(np.sum((exact - origin) ** 2)), rel=1e-12)
 
 
-@pytest.mark.parametrize(("d", "h"), [(7, 4), (520, 4), (520, 900)])  # 900 classes: more than frames
-def test_frames_that_move_are_as_if_they_had_come_there(d, h):
-    rng = np.random.default_rng(0)
-    X, old, new = rng.standard_normal((300, d)), rng.integers(0, h, 300), rng.integers(0, h, 300)
-    moments, there = Moments.of(X, old, h), Moments.of(X, new, h)
-    moments.move(X, old, new)
-    np.testing.assert_allclose(moments.sums, there.sums, rtol=0, atol=1e-12)
-    np.testing.assert_array_equal(moments.counts, there.counts)
-
-
 def test_a_large_common_offset_costs_no_digits():
     X, y = frames(2000, 6, 3)
     far = X + 2.0**20  # exact to 2⁻³²

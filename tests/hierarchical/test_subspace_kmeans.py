@@ -37,7 +37,7 @@ def test_no_step_raises_the_objective(m, init):
     X, _ = frames(600, 30, 9, spread=0.7)
     model = Printed(9, n_components=m, init=init, n_init=2, random_state=0).fit(X)
     assert np.diff(model.history_["fun"]).max() <= 1e-14
-    assert model.status_ is ms.Status.COST_CHANGE and model.history_["moved"][-1] == 0
+    assert model.status_ in (ms.Status.COST_CHANGE, ms.Status.ROUNDING_LEVEL)
     assert len(model.history_["nit"]) == model.n_iter_ + 1
     V = model.rotation()
     F = printed_F(V, len(model.components_), means(X, model.labels_), X.mean(axis=0), X, model.labels_)

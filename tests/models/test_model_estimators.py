@@ -21,8 +21,8 @@ from strangers import diagonal_mixture, fourth_moments
 
 import manifoldseq as ms
 from manifoldseq.execution import _blocks
-from manifoldseq_hierarchical import SubspaceEncoder
-from manifoldseq_hope import HOPE, PCAMovMF, VonMisesFisherMixture
+from manifoldseq_hierarchical import SubspaceEncoder, SubspaceKMeans
+from manifoldseq_hope import HOPE, PCAMovMF, SphericalKMeans, VonMisesFisherMixture
 from manifoldseq_lds import LDSKMeans
 from manifoldseq_mpcca import MixturePCCA
 
@@ -32,6 +32,7 @@ X = np.repeat(RNG.standard_normal((4, 8)), 60, axis=0) + 0.5 * RNG.standard_norm
 Y = np.repeat(np.arange(4), 60)
 Z = RNG.standard_normal((300, 2))
 VIEWS = [Z @ RNG.standard_normal((2, size)) + 0.5 * RNG.standard_normal((300, size)) for size in (5, 4)]
+W = 1.0 + np.arange(240) % 3
 KEPT = {"tol": 0.0, "max_iter": 6, "random_state": 0}
 # steps of L-BFGS that are shortened look at the value and at the gradient in the units of EM, which is not doubled
 SOLVED = {**KEPT, "max_iter": 150}
@@ -41,6 +42,8 @@ FITS: dict[str, tuple[str, Callable[..., Any]]] = {
         "hope.vmf", lambda **o: VonMisesFisherMixture(4, **KEPT).fit(X, sample_weight=np.arange(240.0), **o)
     ),
     "vmf lbfgs": ("hope.vmf", lambda **o: VonMisesFisherMixture(4, solver="lbfgs", **KEPT).fit(X, **o)),
+    "spherical k-means": ("hope.cosine", lambda **o: SphericalKMeans(9, **KEPT).fit(X, **o)),
+    "spherical lbfgs": ("hope.cosine", lambda **o: SphericalKMeans(4, solver="lbfgs", **KEPT).fit(X, **o)),
     "pca-movmf": ("hope.movmf", lambda **o: PCAMovMF(4, n_latent=3, **KEPT).fit(X, **o)),
     "hope em": ("hope.movmf", lambda **o: HOPE(4, n_latent=3, solver="em", **KEPT).fit(X, **o)),
     "hope lbfgs": ("hope.movmf", lambda **o: HOPE(4, n_latent=3, solver="lbfgs", **KEPT).fit(X, **o)),
@@ -50,6 +53,21 @@ FITS: dict[str, tuple[str, Callable[..., Any]]] = {
     "mpcca whole batches": (
         "mpcca", lambda **o: MixturePCCA(2, 2, covariance_type="diag", solver="online-em", **KEPT).fit(VIEWS, **o)
     ),
+    "tied": ("hierarchical.tied", lambda **o: SubspaceKMeans(4, n_init=1, **KEPT).fit(X, **o)),
+    "tied lbfgs": ("hierarchical.tied", lambda **o: SubspaceKMeans(4, n_init=1, solver="lbfgs", **KEPT).fit(X, **o)),
+    "tied, fewer coordinates": (
+        "hierarchical.tied",
+        lambda **o: SubspaceKMeans(6, n_components=2, n_init=1, init="random", **KEPT).fit(X, None, W, **o),
+    ),
+    "clusters": (
+        "hierarchical.clusters", lambda **o: SubspaceKMeans(9, objective="printed", n_init=1, **KEPT).fit(X, **o)
+    ),
+    "clusters lbfgs": (
+        "hierarchical.clusters",
+        lambda **o: SubspaceKMeans(
+            4, n_components=2, objective="printed", n_init=1, init="random", solver="lbfgs", **KEPT
+        ).fit(X, None, W, **o),
+    ),
     "encoder": ("hierarchical.subspace", lambda **o: SubspaceEncoder().fit(X, Y, **o)),
     "encoder lbfgs": (
         "hierarchical.subspace",
@@ -58,6 +76,7 @@ FITS: dict[str, tuple[str, Callable[..., Any]]] = {
 }  # fmt: skip
 ONLINE = {
     "vmf online": lambda **o: VonMisesFisherMixture(4, solver="online-em", batch_size=50, **KEPT).fit(X, **o),
+    "spherical online": lambda **o: SphericalKMeans(9, solver="online-em", **KEPT).fit(X, **o),
     "hope online": lambda **o: HOPE(4, n_latent=3, batch_size=50, **KEPT).fit(X, **o),
     "gmm online": lambda **o: HOPE(4, n_latent=3, family="gmm", batch_size=50, **KEPT).fit(X, **o),
 }
@@ -83,7 +102,8 @@ def arrays(model: Any) -> list[bytes]:
     """Return what a fit has found, bit by bit."""
     point = (
         model.mixture_.point if hasattr(model, "mixture_")
-        else (model.components_, model.cluster_centers_) if hasattr(model, "cluster_centers_")
+        else (model.components_, model.cluster_centers_) if isinstance(model, SubspaceEncoder)
+        else (model.cluster_centers_,) if hasattr(model, "cluster_centers_")
         else (model._projection, model.weights_, *model.parameters_) if hasattr(model, "_projection")
         else (model.weights_, *model.parameters_)
     )  # fmt: skip
