@@ -55,9 +55,12 @@ def manifoldseq_models() -> Iterator[hooks.ModelSpec]:
         at = f"manifoldseq_hierarchical.{file}:{{}}".format
         yield hooks.ModelSpec(
             f"hierarchical.{name}",
-            **{part: at(part) for part in ("prepare", "manifold", "statistics", "value_and_gradient")},
-            initializers={"k-means++": at("k_means"), "random": at("random"), "segments": at("segments")},
+            prepare=at("prepare"),
+            manifold=at("manifold"),
+            statistics=at("statistics"),
             value=at("value"),
+            value_and_gradient=at("value_and_gradient"),
+            initializers={"k-means++": at("k_means"), "random": at("random"), "segments": at("segments")},
             updates={update: at(update)},
             equivalences={"permuted": at("permuted")},
             solver="em",
