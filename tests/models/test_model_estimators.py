@@ -194,7 +194,7 @@ WRONG_STARTS: dict[str, tuple[Callable[[Any], Any], str]] = {
     "complex": (lambda x: leaves_by(lambda leaf: leaf + 1j, x), " has dtype complex128: a point is made of real"),
     "fewer factors": (lambda x: x[:-1], r" must be a tuple of \d arrays"),
     "twice the rows": (
-        lambda x: leaves_by(lambda leaf: np.repeat(leaf, 2, axis=0), x), r", factor '\w+' has shape .*, but the manifold"
+        lambda x: leaves_by(lambda leaf: np.repeat(leaf, 2, axis=0), x), r", factor '\w+' has shape .*, but the"
     ),
 }  # fmt: skip
 INITIALIZED: dict[str, tuple[str, Callable[..., Any]]] = {
