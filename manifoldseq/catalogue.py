@@ -127,8 +127,7 @@ RECORDS = (
         "pymanopt:steepest-descent",
         "manifoldseq.solvers:Pymanopt.steepest_descent",
         summary=(
-            "pymanopt's SteepestDescent; a resumed run restarts at the stored point, like those of all solvers of "
-            "pymanopt"
+            "pymanopt's SteepestDescent; as with all solvers of pymanopt, a resumed run restarts from the stored point"
         ),
     ),
     hooks.SolverSpec(
@@ -156,75 +155,75 @@ RECORDS = (
     ),
     hooks.EstimatorSpec(
         "statistics", "manifoldseq.evaluation:ChannelStatistics",
-        summary="Mean and standard deviation of each channel: a control",
+        summary="Mean and standard deviation of each channel: a baseline",
     ),
     hooks.EstimatorSpec(
         "autocovariance", "manifoldseq.evaluation:LaggedAutocovariance",
-        summary="Autocovariances of the channels: a control",
+        summary="Autocovariances of the channels: a baseline",
     ),
     hooks.EstimatorSpec(
         "statistics-kmeans", "manifoldseq.evaluation:StatisticsKMeans",
-        summary="k-means of channel means and standard deviations: a control",
+        summary="k-means of channel means and standard deviations: a baseline",
     ),
     hooks.EstimatorSpec(
         "autocovariance-kmeans", "manifoldseq.evaluation:AutocovarianceKMeans",
-        summary="k-means of lagged autocovariances: a control",
+        summary="k-means of lagged autocovariances: a baseline",
     ),
     hooks.EstimatorSpec(
         "statistics-classifier", "manifoldseq.evaluation:StatisticsClassifier",
-        summary="Logistic regression on channel means and standard deviations: a control",
+        summary="Logistic regression on channel means and standard deviations: a baseline",
     ),
     hooks.EstimatorSpec(
         "autocovariance-classifier", "manifoldseq.evaluation:AutocovarianceClassifier",
-        summary="Logistic regression on lagged autocovariances: a control",
+        summary="Logistic regression on lagged autocovariances: a baseline",
     ),
     hooks.EstimatorSpec(
         "spectrum-kmeans", "manifoldseq.evaluation:SpectrumKMeans",
-        summary="k-means of logarithms of spectra: a control",
+        summary="k-means of logarithms of spectra: a baseline",
     ),
     hooks.EstimatorSpec(
         "curves-kmeans", "manifoldseq.evaluation:CurvesKMeans",
-        summary="k-means of resampled and standardized curves: a control",
+        summary="k-means of resampled and standardized curves: a baseline",
     ),
     hooks.EstimatorSpec(
         "convolutions-kmeans", "manifoldseq.evaluation:ConvolutionsKMeans",
-        summary="k-means of random convolutions: a control",
+        summary="k-means of random convolutions: a baseline",
     ),
     hooks.EstimatorSpec(
         "warping-kmedoids", "manifoldseq.evaluation:WarpingKMedoids",
-        summary="k-medoids under dynamic time warping: a control",
+        summary="k-medoids under dynamic time warping: a baseline",
     ),
     hooks.EstimatorSpec(
         "spectrum-classifier", "manifoldseq.evaluation:SpectrumClassifier",
-        summary="Support vector machines on logarithms of spectra: a control",
+        summary="Support vector machines on logarithms of spectra: a baseline",
     ),
     hooks.EstimatorSpec(
         "convolutions-classifier", "manifoldseq.evaluation:ConvolutionsClassifier",
-        summary="Ridge regression on random convolutions: a control",
+        summary="Ridge regression on random convolutions: a baseline",
     ),
     hooks.EstimatorSpec(
         "warping-classifier", "manifoldseq.evaluation:WarpingClassifier",
-        summary="The class of the nearest sequence under dynamic time warping: a control",
+        summary="The class of the nearest sequence under dynamic time warping: a baseline",
     ),
     hooks.EstimatorSpec(
         "kmeans", "manifoldseq.evaluation:RowKMeans", input="samples",
-        summary="k-means of standardized rows: a control",
+        summary="k-means of standardized rows: a baseline",
     ),
     hooks.EstimatorSpec(
         "normalized-kmeans", "manifoldseq.evaluation:NormalizedKMeans", input="samples",
-        summary="k-means of rows divided by their lengths: a control",
+        summary="k-means of rows divided by their lengths: a baseline",
     ),
     hooks.EstimatorSpec(
         "linear-classifier", "manifoldseq.evaluation:RowClassifier", input="samples",
-        summary="Logistic regression on standardized rows: a control",
+        summary="Logistic regression on standardized rows: a baseline",
     ),
     hooks.EstimatorSpec(
         "nearest-rows", "manifoldseq.evaluation:RowNeighbors", input="samples",
-        summary="Nearest rows by standardized columns: a control",
+        summary="Nearest rows by standardized columns: a baseline",
     ),
     hooks.EstimatorSpec(
         "pca", "manifoldseq.evaluation:PrincipalComponents", input="samples",
-        summary="Principal components of rows: a control",
+        summary="Principal components of rows: a baseline",
     ),
     hooks.PlotSpec(
         "choice",

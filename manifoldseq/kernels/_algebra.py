@@ -341,7 +341,7 @@ def _several(kernels: Iterable[str | Kernel]) -> tuple[Kernel, ...]:
     """Return kernel objects of one domain."""
     made = tuple(map(as_kernel, kernels))
     if not made:
-        raise ValueError("no kernels: pass at least one")
+        raise ValueError("there are no kernels: pass at least one")
     domains = {k.domain for k in made}
     if len(domains) > 1:
         raise ValueError(f"the kernels have items of several domains, {sorted(domains)}: use kernels of one domain")

@@ -236,8 +236,8 @@ def objective(
         )
     if args and any(one is not None and one is not False for one in given):
         raise TypeError(
-            "ms.objective(args=…) belongs to a cost that is differentiated by a backend: without such a cost, bind the "
-            "data to the functions with functools.partial"
+            "ms.objective(args=…) is for a cost that a backend differentiates: without such a cost, bind the data to "
+            "the functions with functools.partial"
         )
     if riemannian_gradient is not None or riemannian_hessian is not None:
         if riemannian_gradient is None or any(f is not None for f in (gradient, value_and_gradient, hessian_product)):

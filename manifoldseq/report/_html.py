@@ -108,7 +108,7 @@ def render_html(runs: Sequence[Reported] | Mapping[str, Reported]) -> str:
     named = runs.items() if isinstance(runs, Mapping) else [(None, run) for run in runs]
     files = [_counted(as_run(run, name)) for name, run in named]
     if not files:
-        raise ValueError("no runs: pass at least one")
+        raise ValueError("there are no runs: pass at least one")
     template = Path(__file__).with_name("template.html.j2").read_text(encoding="utf-8")
     environment = Environment(autoescape=True, trim_blocks=True, lstrip_blocks=True)
     environment.filters["number"] = number

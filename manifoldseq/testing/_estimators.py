@@ -124,7 +124,7 @@ def check_sequence_estimator(
         y = labels if y is None else y
     sequences = [np.asarray(sequence, dtype=float) for sequence in X]
     if len(sequences) < 4:
-        raise ValueError(f"check_sequence_estimator: {len(sequences)} sequences are too few, pass at least four")
+        raise ValueError(f"check_sequence_estimator: {len(sequences)} sequences are too few: pass at least four")
     case = Case(made, sequences, y, lambda data: (data,), seed)
     exam = Examination(f"sequence estimator {type(made).__name__}")
     if not common_laws(exam, case):

@@ -92,7 +92,7 @@ def check_kernel(
         items = cast(Callable[[Any], Iterable[Item]], example or home.example)(rng)
     rows = [item if isinstance(item, tuple) else tuple(item) for item in items]
     if len(rows) < 2:
-        raise ValueError(f"check_kernel: {len(rows)} item(s) are too few to check on, pass at least two")
+        raise ValueError(f"check_kernel: {len(rows)} item(s) are too few for a check: pass at least two")
     case = _Case(kernel, rows, home, rng)
     if not exam.law("packs its items", lambda: _packs(case)):
         return exam.report()

@@ -72,7 +72,10 @@ class Bags:
         else:
             raise ValueError("every bag is empty: pass bags with descriptors")
         if widths is not None and len(self.views) != len(widths):
-            raise ValueError(f"{len(self.views)} views were passed but {len(widths)} were fitted: pass the same views")
+            raise ValueError(
+                f"{len(self.views)} views were passed, but the model was fitted on {len(widths)} views: pass the same "
+                "views"
+            )
         if widths is not None and self.widths != tuple(widths):
             raise ValueError(
                 f"views have {_and(self.widths)} columns but those in fit had {_and(widths)}: pass the same columns"

@@ -664,7 +664,9 @@ class MixturePCCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, DensityMixi
         if not rows:
             raise ValueError("every view is None: pass at least one")
         if len(items) != len(sizes):
-            raise ValueError(f"{len(items)} views were passed but {len(sizes)} were fitted: pass the same views")
+            raise ValueError(
+                f"{len(items)} views were passed, but the mixture was fitted on {len(sizes)} views: pass the same views"
+            )
         filled = [np.full((rows[0], n), np.nan) if i is None else i for i, n in zip(items, sizes, strict=True)]
         views = check_views(filled, missing=missing)
         check_sizes(views, sizes, type(self).__name__)

@@ -306,11 +306,11 @@ def check_bounded(views: list[View], moments: Moments, n_latent: int, full: bool
     Traceback (most recent call last):
     ...
     ValueError: column 0 of view 1 is a linear function of column 0 of view 0, and the likelihood of collinear columns \
-has no maximum: leave one of them out, or fit the estimator mixture-pcca (MixturePCCA), whose noise has a floor
+has no maximum: leave one of them out, or fit the estimator mixture-pcca (MixturePCCA), whose noise has a lower bound
     """
     sizes = [view.shape[1] for view in views]
     D, n = sum(sizes), len(views[0])
-    remedy = "fit the estimator mixture-pcca (MixturePCCA), whose noise has a floor"
+    remedy = "fit the estimator mixture-pcca (MixturePCCA), whose noise has a lower bound"
     if full and n <= D:
         raise ValueError(
             f"{n} rows of {D} columns leave the likelihood of full noise without a maximum: pass more rows, "

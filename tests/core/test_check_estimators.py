@@ -149,7 +149,7 @@ def test_broken_sequence_estimators_fail(estimator: type, word: str) -> None:
 def test_sequence_estimators_need_enough_and_to_be_one() -> None:
     with pytest.raises(TypeError, match="is not an estimator"):
         testing.check_sequence_estimator(3)
-    with pytest.raises(ValueError, match="too few, pass at least four"):
+    with pytest.raises(ValueError, match="too few: pass at least four"):
         testing.check_sequence_estimator(Means, [np.ones((3, 2))])
 
 

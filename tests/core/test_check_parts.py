@@ -239,7 +239,7 @@ def _times(tree: Any, factor: float) -> Any:
 
 
 def test_kernels_need_items_and_a_domain() -> None:
-    with pytest.raises(ValueError, match="too few to check on"):
+    with pytest.raises(ValueError, match="too few for a check"):
         check(right, items=[])
     assert "is not a kernel" in str(testing.check_kernel(object()))
     with pytest.raises(ValueError, match="unknown kernel 'no-such-kernel'"):

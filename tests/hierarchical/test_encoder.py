@@ -206,7 +206,9 @@ def test_what_is_saved_is_not_more_than_what_is_counted(walk, tmp_path):
     ms.storage.save_model(encoder, tmp_path)
     with np.load(tmp_path / "model.npz") as arrays:
         # but for what predictions do not use
-        saved = sum(arrays[name].nbytes for name in arrays.files if not name.startswith(("singular_values_", "choice_")))
+        saved = sum(
+            arrays[name].nbytes for name in arrays.files if not name.startswith(("singular_values_", "choice_"))
+        )
     assert saved <= encoder.storage_report().total
     again = ms.storage.load_model(tmp_path)
     np.testing.assert_array_equal(again.query(walk[::50])[0], encoder.query(walk[::50])[0])

@@ -71,7 +71,7 @@ def test_sequences_that_do_not_vary_are_compared_by_their_levels(estimator):
 
 
 def test_sequences_too_short_for_a_choice_are_told():
-    with pytest.warns(UserWarning, match=r"uses the defaults of LDSIdentifier.*\(one has 3 steps\): give n_states"):
+    with pytest.warns(UserWarning, match=r"uses the defaults of LDSIdentifier.*\(one has 3 steps\): set n_states"):
         LDSKMeans(2, random_state=0).fit([x[:3] for x in oscillations(6)])
 
 

@@ -215,7 +215,7 @@ WRONG_STARTS: dict[str, tuple[Callable[[Any], Any], str]] = {
     "fewer factors": (lambda x: x[:-1], r" must be a tuple of \d arrays"),
     "twice the rows": (
         lambda x: leaves_by(lambda leaf: np.repeat(leaf, 2, axis=0), x),
-        r", factor '\w+' has shape .*, but the manifold",
+        r", factor '\w+' has shape .*, but the",
     ),
 }  # fmt: skip
 INITIALIZED: dict[str, tuple[str, Callable[..., Any]]] = {

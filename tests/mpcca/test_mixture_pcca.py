@@ -375,7 +375,7 @@ def test_one_sentence_for_bad_questions(fitted):
             (X, Y[:, 1:]),
             "the views have (5, 3) columns but this MixturePCCA was fitted on (5, 4): pass the same columns",
         ),
-        ((X, Y, Y), "3 views were passed but 2 were fitted: pass the same views"),
+        ((X, Y, Y), "3 views were passed, but the mixture was fitted on 2 views"),
         ((None, None), "every view is None: pass at least one"),
         ((3, None), "view 0 has shape (): pass an (N, d) array"),
         (([[1.0], [1.0, 2.0]], Y), "view 0 has rows of different lengths: pass an (N, d) array"),

@@ -124,7 +124,7 @@ def test_empty_bags_alone_have_zero_vectors():
     X, Y = bags()
     model = MultiViewSuperVector(2, **QUICK).fit(X, Y)
     np.testing.assert_array_equal(model.transform([X[4]], [Y[4]]), model.transform(X, Y)[4:5])
-    with pytest.raises(ValueError, match="3 views were passed but 2 were fitted: pass the same views"):
+    with pytest.raises(ValueError, match="3 views were passed, but the model was fitted on 2 views"):
         model.transform([[X[4]], [Y[4]], [Y[4]]])
 
 

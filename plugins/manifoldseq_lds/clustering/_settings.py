@@ -136,7 +136,7 @@ def choose_settings(
             warnings.warn(
                 "n_states='auto' uses the defaults of LDSIdentifier, because most sequences are too short for "
                 "forecasts "
-                f"that choose settings (one has {lengths.min()} steps): give n_states, or compare the means "
+                f"that choose settings (one has {lengths.min()} steps): set n_states, or compare the means "
                 "and deviations of their channels instead",
                 stacklevel=4,
             )

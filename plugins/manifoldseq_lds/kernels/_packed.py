@@ -19,7 +19,7 @@ def arrays(items: Any) -> tuple[Array, Array]:
     """Return A (N, n, n) and C (N, m, n) of a `Systems` record or a sequence of items."""
     if isinstance(items, Systems):
         if not len(items):
-            raise ValueError("no systems: pass at least one")
+            raise ValueError("there are no systems: pass at least one")
         return items.A, items.C
     rows = [item[:2] for item in item_rows(items)]
     shapes = [(np.shape(A), np.shape(C)) for A, C in rows]

@@ -111,7 +111,7 @@ class SymmetricProjectionKernel:
         if not isinstance(items, Systems):
             items = Systems.from_items([item[:2] for item in items])
         elif not len(items):
-            raise ValueError("no systems: pass at least one")
+            raise ValueError("there are no systems: pass at least one")
         return self._packed(items)
 
     def _packed(self, systems: Systems) -> PackedModes:

@@ -236,7 +236,7 @@ class Systems:
         """
         records = list(parts)
         if not records:
-            raise ValueError("no systems: pass at least one Systems record")
+            raise ValueError("there are no systems: pass at least one Systems record")
         joined: dict[str, Array | None] = {}
         for one in fields(cls):
             values = [getattr(record, one.name) for record in records]
@@ -363,7 +363,7 @@ def item_rows(items: Any) -> list[Item]:
         if not 2 <= len(row) <= 5 or row[0] is None or row[1] is None:
             raise ValueError(f"item {i} has {len(row)} parts: pass (A, C) up to (A, C, x1, noise_factor, mean)")
     if not rows:
-        raise ValueError("no systems: pass at least one item (A, C)")
+        raise ValueError("there are no systems: pass at least one item (A, C)")
     return [tuple(row) for row in rows]
 
 

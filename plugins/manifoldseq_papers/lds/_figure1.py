@@ -148,7 +148,7 @@ def _systems(
     if data is not None:
         read, how = ms.storage.read_directory(data), {"n_states": n_states}
         if read.labels is None:
-            raise ValueError(f"{data} has no labels, which purity needs: add them")
+            raise ValueError(f"{data} has no labels, which purity needs: add labels")
         sequences, labels = read.sequences, read.labels
     elif name == "dynamic-textures":
         videos, labels = dynamic_textures(n_videos, size=size, random_state=seed)
