@@ -119,10 +119,9 @@ class Step:
 
     def lines(self) -> list[str]:
         """Return the lines of the table, with the chosen settings marked: the first twelve and the chosen ones."""
-        if self.error is None:
-            figures = [f"{figure:.4f}" for figure in self.figure]
-        else:
-            figures = [f"{figure:.3f} ± {error:.3f}" for figure, error in zip(self.figure, self.error, strict=True)]
+        figures = [f"{figure:.4f}" for figure in self.figure]
+        if self.error is not None:
+            figures = [f"{figure} ± {error:.4f}" for figure, error in zip(figures, self.error, strict=True)]
         columns = {self.heading: figures}
         columns |= {name: [f"{value:.3f}" for value in values] for name, values in self.columns.items()}
         widths = {name: max(map(len, (name, *cells))) for name, cells in columns.items()}

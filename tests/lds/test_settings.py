@@ -11,6 +11,7 @@ import pytest
 from helpers import parametrize
 from lds.clusterings import FirstMember
 from numpy.testing import assert_allclose, assert_array_equal
+from scipy.stats import sem
 from sklearn.base import clone
 from sklearn.metrics import adjusted_rand_score
 
@@ -107,9 +108,10 @@ def test_forecast_errors_are_those_of_a_loop(fitted: LDSKMeans) -> None:
     X = tones(sizes=(1.0, 3.0))
     scale = np.concatenate(X).std()
     step = fitted.choice_.steps[0]
-    for row, found in list(zip(step.params, step.figure, strict=True))[::7]:
-        n, delay, error, total = row["n_states"], row["delay"], 0.0, 0.0
+    for row, found, doubt in list(zip(step.params, step.figure, step.error, strict=True))[::7]:
+        n, delay, error, total = row["n_states"], row["delay"], [], 0.0
         for x in X:
+            error.append(0.0)
             z = x / scale
             seen = 2 * len(z) // 3
             stacked = np.array([z[t - delay + 1 : t + 1].ravel() for t in range(delay - 1, len(z))])
@@ -120,9 +122,10 @@ def test_forecast_errors_are_those_of_a_loop(fitted: LDSKMeans) -> None:
             A = np.linalg.lstsq(states[:, :-1].T, states[:, 1:].T, rcond=None)[0].T
             for t in range(seen, len(z)):
                 forecast = mean + C @ (A @ (C.T @ (stacked[t - delay] - mean)))
-                error += (z[t, 0] - forecast[-1]) ** 2
+                error[-1] += (z[t, 0] - forecast[-1]) ** 2
                 total += (z[t, 0] - z[:seen].mean()) ** 2
-        assert found == pytest.approx(error / total, rel=1e-8)
+        assert found == pytest.approx(sum(error) / total, rel=1e-8)
+        assert doubt == pytest.approx(sem(error) / total * len(X), rel=1e-8)
 
 
 def test_the_systems_that_are_compared_are_those_of_the_identifier() -> None:

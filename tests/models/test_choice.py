@@ -66,6 +66,12 @@ def test_many_combinations_are_shown_in_the_order_of_the_table() -> None:
     plt.close(ax.figure)
 
 
+def test_figures_have_their_standard_errors() -> None:
+    step = Step("loss", "", [{"C": 1}, {"C": 2}], np.array([0.5, 0.25]), [1], np.array([0.01, 0.12345]))
+    expected = ["  loss             settings", "  0.5000 ± 0.0100  C=1", "> 0.2500 ± 0.1235  C=2"]
+    assert str(Choice([step], {"C": 2}, ["a note"])).splitlines() == [*expected, "chosen: C=2", "a note"]
+
+
 def test_long_tables_are_cut_but_show_what_was_chosen() -> None:
     step = Step("loss", "", [{"C": c} for c in range(20)], np.arange(20.0), [15])
     lines = step.lines()

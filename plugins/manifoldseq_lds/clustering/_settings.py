@@ -341,7 +341,8 @@ def _forecasts(
     rows_of, gains = [], []
     for (n, delay, center), parts in errors.items():
         error = np.concatenate(parts)
-        rows_of.append({"n_states": n, "delay": delay, "center": center, "figure": float(error.sum() / total.sum())})
+        one = {"n_states": n, "delay": delay, "center": center, "figure": float(error.sum() / total.sum())}
+        rows_of.append(one | ({"error": float(summary(error / total.mean())[1])} if len(error) > 1 else {}))
         gains.append(constant - error)
     order = sorted(range(len(rows_of)), key=lambda i: rows_of[i]["figure"])
     gain = gains[order[0]]
