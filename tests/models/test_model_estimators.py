@@ -36,6 +36,8 @@ W = 1.0 + np.arange(240) % 3
 KEPT = {"tol": 0.0, "max_iter": 6, "random_state": 0}
 # steps of L-BFGS that are shortened look at the value and at the gradient in the units of EM, which is not doubled
 SOLVED = {**KEPT, "max_iter": 150}
+HOLED = [np.where(np.arange(view.size).reshape(view.shape) % 11 == 0, np.nan, view) for view in VIEWS]
+SHRUNK = {"shrinkage": 20.0, "diagonal": 0.2, "gate": 1.0}
 FITS: dict[str, tuple[str, Callable[..., Any]]] = {
     "vmf em": ("hope.vmf", lambda **o: VonMisesFisherMixture(4, **KEPT).fit(X, **o)),
     "vmf weights": (
@@ -50,6 +52,16 @@ FITS: dict[str, tuple[str, Callable[..., Any]]] = {
     "hope gmm": ("hope.gmm", lambda **o: HOPE(4, n_latent=3, family="gmm", solver="em", **KEPT).fit(X, **o)),
     "mpcca diag": ("mpcca", lambda **o: MixturePCCA(2, 2, covariance_type="diag", **KEPT).fit(VIEWS, **o)),
     "mpcca full": ("mpcca", lambda **o: MixturePCCA(2, 2, covariance_type="full", **SOLVED).fit(VIEWS, **o)),
+    "mpcca shrunk": ("mpcca.shrunk", lambda **o: MixturePCCA(2, 2, **SHRUNK, **KEPT).fit(VIEWS, **o)),
+    "mpcca shrunk, holes": (
+        "mpcca.shrunk", lambda **o: MixturePCCA(2, 2, missing="em", **SHRUNK, **KEPT).fit(HOLED, **o)
+    ),
+    "mpcca shrunk lbfgs": (
+        "mpcca.shrunk",
+        lambda **o: MixturePCCA(2, 2, solver="lbfgs", **SHRUNK, **KEPT).fit(
+            VIEWS, sample_weight=np.full(300, 2.0), **o
+        ),
+    ),
     "mpcca whole batches": (
         "mpcca", lambda **o: MixturePCCA(2, 2, covariance_type="diag", solver="online-em", **KEPT).fit(VIEWS, **o)
     ),
