@@ -26,6 +26,7 @@ from manifoldseq.estimators import (
 from manifoldseq.execution import one_blas_thread
 from manifoldseq.hooks import get_solver
 from manifoldseq.models import ModelEstimator
+from manifoldseq.solvers import FORGETTING, learned
 
 from . import _objective, _shrunk
 from ._choice import CRITERIA, GATES, SIZES, ImputationChoice, Setting, choose
@@ -78,8 +79,6 @@ _LEAST_ROWS = 20
 """Minimum number of rows for a choice; with fewer rows, "auto" uses the first values and warns."""
 _MOST_COVARIANCES = 2**30
 """Maximum number of bytes of covariances; an iteration needs several times as much memory."""
-_FORGETTING = 0.6
-"""Exponent of the weight (t + 1)^-0.6 of batch t in the running sums of `partial_fit` (Cappé and Moulines 2009)."""
 
 
 _OF_FIT = (
@@ -373,29 +372,26 @@ class MixturePCCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, DensityMixi
             data, names = self._prepared(X, Y, *more, sample_weight=sample_weight)
             setting = self._given_setting(data.views)
             problem, begin = self._stated(setting, data, running=True)
-            x = self._begun(problem, begin)
-            sums = _sums_of(problem, x)
+            x, running, batches = self._begun(problem, begin), None, 0
+            additive = _additive_of(problem)
             self._keep(setting)
             self._forget(*_OF_FIT)
-            self.floor_, self.statistics_, self.batches_ = problem.data.model.floor, sums, 1
+            self.floor_ = problem.data.model.floor
             self._remember(data.views, names)
         else:
             self._check_settings()
             views = self._checked(X, Y, *more, missing=self.missing == "em")
-            old = self.statistics_
-            data = CheckedViews(views, origin=old.origin, floor=self.floor_, holes=kinds(views))
+            data = CheckedViews(views, origin=self.statistics_.origin, floor=self.floor_, holes=kinds(views))
             data = _weighted(data, sample_weight, 1)
             wanted = self._given_setting(data.views)
             check_same(self.mixture_, wanted.n_components, wanted.n_latent, self.covariance_type == "full")
             problem, _ = self._stated(wanted, data, running=True)
-            x = self.mixture_.point
-            batch = _sums_of(problem, x)
-            share = (self.batches_ + 1) ** -_FORGETTING
-            self.statistics_ = old.joined(batch, 1 - share, share * old.n / batch.n)
-            self.batches_ += 1
+            x, running, batches = self.mixture_.point, self.statistics_, self.batches_
+            additive = _additive_of(problem)
             self.n_rows_ += len(data.views[0])
-        for update in problem.objective.additive.plain:
-            x = update.apply(x, self.statistics_)
+        share = (batches + 1) ** -FORGETTING
+        x, self.statistics_ = learned(additive, x, running, additive.sums(x), share)
+        self.batches_ = batches + 1
         self.mixture_ = problem.data.model.mixture(x)
         return self
 
@@ -817,14 +813,14 @@ class MixturePCCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, DensityMixi
             self.feature_names_in_ = names
 
 
-def _sums_of(problem: ms.Problem, x: Any) -> Statistics:
-    """Return the sums of a batch at a point of a model that has updates."""
+def _additive_of(problem: ms.Problem) -> Any:
+    """Return the sums and updates of a model that has them."""
     additive: Any = problem.objective.additive
     if additive is None or not additive.plain:
         raise ValueError(
             f"partial_fit needs a model with statistics and updates, which {problem.data.spec.name!r} lacks: use fit"
         )
-    return additive.sums(x)
+    return additive
 
 
 def _missing(
