@@ -26,7 +26,7 @@ NAMES: Mapping[str, Mapping[str, str]] = {
         "plots": "hope-filters hope-concentrations hope-correlations",
     },
     "manifoldseq-mpcca": {
-        "models": "mpcca",
+        "models": "mpcca mpcca.shrunk",
         "estimators": "mixture-pcca fisher-vector super-vector",
         "datasets": "uci-mfeat",
         "plots": "mpcca-shared mpcca-columns",

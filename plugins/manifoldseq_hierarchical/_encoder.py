@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
+import manifoldseq as ms
 from manifoldseq.estimators import (
     check_choice,
     check_number,
@@ -18,12 +19,13 @@ from manifoldseq.estimators import (
     check_positive,
     check_whole,
     quoted,
+    random_generator,
     validate_rows,
 )
 from manifoldseq.models import Choice, Step, summary
 
 from ._classes import one_per_frame
-from ._closed_form import check_components, leading_directions, weighted_centroids
+from ._closed_form import check_components, weighted_centroids
 from ._filtering import (
     SAMPLED,
     Doubt,
@@ -208,6 +210,8 @@ class HierarchicalSequenceEncoder(ClassNamePrefixFeaturesOutMixin, TransformerMi
         The number of bytes per point of a product quantization, which replaces `bits` (needs faiss).
     beam : int
         The number of nodes that a search keeps at every level.
+    model : str
+        The name of the registered model whose first initializer gives the shared V.
 
     Attributes
     ----------
@@ -277,6 +281,7 @@ class HierarchicalSequenceEncoder(ClassNamePrefixFeaturesOutMixin, TransformerMi
         bytes_per_frame: float | None = None,
         n_groups: int | None = None,
         beam: int = 32,
+        model: str = "hierarchical.subspace",
     ) -> None:
         self.segment_length = segment_length
         self.branching = branching
@@ -289,6 +294,7 @@ class HierarchicalSequenceEncoder(ClassNamePrefixFeaturesOutMixin, TransformerMi
         self.bytes_per_frame = bytes_per_frame
         self.n_groups = n_groups
         self.beam = beam
+        self.model = model
 
     def fit(self, X: Any, y: None = None) -> Self:
         """Encode a sequence.
@@ -464,8 +470,8 @@ class HierarchicalSequenceEncoder(ClassNamePrefixFeaturesOutMixin, TransformerMi
             results.append((np.abs(found - at) <= _APART) | again[0] | again[1] | still)
         return np.array(results, dtype=float)
 
-    def _moments(self, X: NDArray, length: int) -> tuple[Moments, Array]:
-        """Return the moments of segments, and their points about the mean of all frames.
+    def _moments(self, X: NDArray, length: int, m: int | None) -> tuple[Moments, Array, Any]:
+        """Return the moments of segments, their points about the mean of all frames, and V with its singular values.
 
         Raises
         ------
@@ -481,25 +487,32 @@ class HierarchicalSequenceEncoder(ClassNamePrefixFeaturesOutMixin, TransformerMi
                 "all segments of X have the same mean, so that places cannot be distinguished: pass frames that differ"
             )
         _check_reach(points, _RANGE[0])
-        return moments, points
+        if self.subspace == "per-node":
+            return moments, points, None
+        # the points are means of segments, or frames as heavy as their segments
+        of = moments
+        if self.summary != "mean":
+            of = Moments.of(_keys(X, length), np.arange(len(points)), weight=moments.counts.astype(np.float64))
+        problem = ms.get_model(self.model).problem(of, n_components=m, center=mean)
+        begin = next(iter(problem.initializers.values()))
+        return moments, points, (begin(problem, random_generator(0))[0], problem.data.model.s)
 
     def _encoded(
         self, X: NDArray, length: int, bits: int, relative: bool, m: int | None, known: dict[int, Any]
     ) -> _Fit:
         """Return the sequence in one code; `known` caches points by the length of segments."""
         if length not in known:
-            known[length] = self._moments(X, length)
-        moments, points = known[length]
-        n, mean, sizes = len(moments.counts), moments.mean, moments.counts
+            known[length] = self._moments(X, length, m)
+        moments, points, closed_form = known[length]
+        n, mean = len(moments.counts), moments.mean
         center = mean.astype(np.float32)
-        B = weighted_centroids(points, sizes, np.zeros(len(mean)))
         points = points + (mean - center)  # about what is kept, as queries are
         components, singular_values, subspaces = None, np.empty(0), None
         if self.subspace == "per-node":
             subspaces = NodeSubspaces.of(points, self.branching, m)
             points = subspaces.encode(points)
         else:
-            V, singular_values = leading_directions(B, moments.tolerance(mean), m)
+            V, singular_values = closed_form
             taken = bits + 8 / WIDTH * relative
             saves = self.n_groups is not None or 4 * V.size < n * (len(V) - V.shape[1]) * taken / 8
             if V.shape[1] < len(V) and (m is not None or saves):

@@ -94,6 +94,7 @@ def manifoldseq_estimators() -> Iterator[hooks.EstimatorSpec]:
     yield hooks.EstimatorSpec(
         "hierarchical-encoder",
         factory="manifoldseq_hierarchical._encoder:HierarchicalSequenceEncoder",
+        models=("hierarchical.subspace",),
         input="samples",
         plots=("encoder-distances", "encoder-storage"),
         quality="manifoldseq_hierarchical._recall:recall",

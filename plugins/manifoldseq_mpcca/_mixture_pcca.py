@@ -19,23 +19,23 @@ from manifoldseq.estimators import (
     check_parameters,
     check_real,
     check_whole,
-    fit_starts,
     quoted,
     random_generator,
     row_blocks,
 )
 from manifoldseq.execution import one_blas_thread
-from manifoldseq.hooks import EstimatorSpec, get_solver, source_of
+from manifoldseq.hooks import get_solver
 from manifoldseq.models import ModelEstimator
+from manifoldseq.solvers import FORGETTING, learned
 
+from . import _objective, _shrunk
 from ._choice import CRITERIA, GATES, SIZES, Setting, choose
 from ._expectation import Conditional, Expectation
 from ._maximization import UPDATES
-from ._objective import log_likelihood
+from ._objective import log_likelihood, private_sizes
 from ._parameters import COVARIANCE_TYPES, Array, Mixture, check_fits, check_same
 from ._patterns import Mask, kinds, observed_views, patterns
-from ._shrunk import ShrunkEM, private_sizes
-from ._starts import Start, check_init
+from ._starts import check_init
 from ._statistics import Statistics
 from ._views import (
     CheckedViews,
@@ -79,8 +79,6 @@ _LEAST_ROWS = 20
 """Minimum number of rows for a choice; with fewer rows, "auto" uses the first values and warns."""
 _MOST_COVARIANCES = 2**30
 """Maximum number of bytes of covariances; an iteration needs several times as much memory."""
-_FORGETTING = 0.6
-"""Exponent of the weight (t + 1)^-0.6 of batch t in the running sums of `partial_fit` (Cappé and Moulines 2009)."""
 
 
 _OF_FIT = (
@@ -150,21 +148,19 @@ class MixturePCCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, DensityMixi
     init : {"auto", "cca", "factors", "random"} or Mixture
         ``"cca"``: k-means on standardized columns, then canonical correlations per cluster, the closed form of Bach and
         Jordan. ``"factors"``: k-means, then principal factors. ``"random"``: means at random rows, random loadings.
-        ``"auto"``: ``"cca"`` for full noise, else ``"factors"``. ``"shrunk"`` always starts from the clusters of
-        k-means, or from a Mixture with full noise, and ``"low-rank"`` from k-means or from a Mixture with the same
-        private latent dimensions. The name of another initializer of the `model` is allowed too, see
-        `manifoldseq.hooks`.
+        ``"auto"``: ``"cca"`` for full noise, else ``"factors"``; for ``"shrunk"`` the closed form of the M-step in
+        the clusters of k-means. ``"low-rank"`` starts from k-means or from a Mixture with the same private latent
+        dimensions. The name of another initializer of the `model` is allowed too, see `manifoldseq.hooks`.
     update : {"expanded", "joint", "conditional"}
         The M-step: ``"conditional"`` as printed (31)-(36), ``"joint"`` for loadings and means together, ``"expanded"``
         with an additional latent mean and covariance (parameter expansion). ``"shrunk"`` has a closed-form M-step and
         ignores it. On mini-batches, ``"expanded"`` is the same as ``"joint"``, because running sums keep their latent
         axes.
-    model : str
-        The registered model that is minimized: ``"mpcca"``, or a model with this ``base`` and another cost.
-        ``"shrunk"``, whose prior depends on the start, does not use it.
+    model : str, optional
+        The registered model that is minimized, by default ``"mpcca"``, or ``"mpcca.shrunk"`` for ``"shrunk"``.
     solver : str
         ``"em"``, or another solver of `manifoldseq.minimize`, such as ``"online-em"`` or ``"lbfgs"``. Only EM keeps the
-        noise above its floor. ``"shrunk"`` always uses EM.
+        noise above its floor.
     acceleration : {"lbfgs", None}
         The acceleration of ``solver="em"``. ``"lbfgs"``: after three iterations of EM, L-BFGS maximizes the likelihood
         in the units of EM; a step that does not increase the likelihood is replaced by a step of EM. None: EM alone.
@@ -265,7 +261,7 @@ class MixturePCCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, DensityMixi
         target: int | None = None,
         init: Any = "auto",
         update: str = "expanded",
-        model: str = "mpcca",
+        model: str | None = None,
         solver: str = "em",
         acceleration: str | None = "lbfgs",
         n_init: int = 1,
@@ -377,29 +373,26 @@ class MixturePCCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, DensityMixi
             data, names = self._prepared(X, Y, *more, sample_weight=sample_weight)
             setting = self._given_setting(data.views)
             problem, begin = self._stated(setting, data, running=True)
-            x = self._begun(problem, begin)
-            sums = _sums_of(problem, x)
+            x, running, batches = self._begun(problem, begin), None, 0
+            additive = _additive_of(problem)
             self._keep(setting)
             self._forget(*_OF_FIT)
-            self.floor_, self.statistics_, self.batches_ = problem.data.model.floor, sums, 1
+            self.floor_ = problem.data.model.floor
             self._remember(data.views, names)
         else:
             self._check_settings()
             views = self._checked(X, Y, *more, missing=self.missing == "em")
-            old = self.statistics_
-            data = CheckedViews(views, origin=old.origin, floor=self.floor_, holes=kinds(views))
+            data = CheckedViews(views, origin=self.statistics_.origin, floor=self.floor_, holes=kinds(views))
             data = _weighted(data, sample_weight, 1)
             wanted = self._given_setting(data.views)
             check_same(self.mixture_, wanted.n_components, wanted.n_latent, self.covariance_type == "full")
             problem, _ = self._stated(wanted, data, running=True)
-            x = self.mixture_.point
-            batch = _sums_of(problem, x)
-            share = (self.batches_ + 1) ** -_FORGETTING
-            self.statistics_ = old.joined(batch, 1 - share, share * old.n / batch.n)
-            self.batches_ += 1
+            x, running, batches = self.mixture_.point, self.statistics_, self.batches_
+            additive = _additive_of(problem)
             self.n_rows_ += len(data.views[0])
-        for update in problem.objective.additive.plain:
-            x = update.apply(x, self.statistics_)
+        share = (batches + 1) ** -FORGETTING
+        x, self.statistics_ = learned(additive, x, running, additive.sums(x), share)
+        self.batches_ = batches + 1
         self.mixture_ = problem.data.model.mixture(x)
         return self
 
@@ -604,6 +597,10 @@ class MixturePCCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, DensityMixi
         return float(-2 * density.sum() + self.mixture_.n_parameters * np.log(len(density)))
 
     @property
+    def _model_name(self) -> str:
+        return self.model or ("mpcca.shrunk" if self.covariance_type == "shrunk" else "mpcca")
+
+    @property
     def _has_prior(self) -> bool:
         return self.covariance_type not in COVARIANCE_TYPES
 
@@ -710,7 +707,7 @@ class MixturePCCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, DensityMixi
                 f"{setting.n_components} components of {sum(sizes)} columns: pass covariance_type='low-rank' or "
                 "'diag', which do not store them"
             )
-        names = tuple(ms.get_model(self.model).initializers)
+        names = tuple(ms.get_model(self._model_name).initializers)
         check_init(self.init, names, sizes, setting.n_components, setting.n_latent, full, private)
         return setting
 
@@ -771,26 +768,7 @@ class MixturePCCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, DensityMixi
             stop = ms.CostChange(max(self.tol, _TRIED_TOL)) | ms.MaxIterations(min(self.max_iter, _MOST_ITERATIONS))
         parts = (*data.views, *([] if data.weights is None else [data.weights]))
         n_starts = 1 if isinstance(self.init, Mixture) else self.n_init
-        if self.covariance_type == "shrunk":
-            # no registered model: the prior is pooled from the clusters of a start, so each start has another objective
-            em = ShrunkEM.of(data, self.noise_floor, setting.n_latent, setting.shrinkage, setting.diagonal)
-
-            def run(number: int, rng: np.random.Generator, **loop: Any) -> ms.Run:
-                sizes = setting.n_components, setting.n_latent, True
-                moments: Any = data.moments
-                first = self.init
-                if not isinstance(first, Mixture):
-                    first = Start.of(data.views, moments, *sizes, em.floor, rng, data.weights)
-                return ms.iterate(em.step, lambda: em.start(first, number), stop=stop, **loop)
-
-            if options is None:
-                best = run(0, np.random.default_rng(0))
-            else:
-                best = fit_starts(self, run, *parts, n_starts=n_starts, **options)
-                self.provenance_ = {"solver": str(source_of(EstimatorSpec, "mixture-pcca"))}
-                self._ended(best)
-            return best, Mixture.from_point(best.state["x"]), best.state["statistics"]["log_likelihood"] / em.n
-        problem, init = self._stated(setting, data)
+        problem, init = self._stated(setting, data, tried=options is None)
         given = {"accelerated": True} if self.solver == "em" and self.acceleration is not None else {}
         if options is None:
             x0 = self._begun(problem, init, np.random.default_rng(0))
@@ -798,13 +776,26 @@ class MixturePCCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, DensityMixi
             return best, problem.data.model.mixture(best.x), None
         loop: dict[str, Any] = {"n_starts": n_starts, **options}
         best = self._solved(problem, *parts, init=init, solver=self.solver, options=given, **loop)
-        return best, problem.data.model.mixture(best.x), log_likelihood(problem, best.x, best.fun)
+        of = _shrunk if self.covariance_type == "shrunk" else _objective
+        mean = log_likelihood(problem, best.x, best.fun, (of.statistics, of.value, of.value_and_gradient))
+        return best, problem.data.model.mixture(best.x), mean
 
-    def _stated(self, setting: Setting, data: CheckedViews, running: bool = False) -> tuple[Any, Any]:
+    def _stated(
+        self, setting: Setting, data: CheckedViews, running: bool = False, tried: bool = False
+    ) -> tuple[Any, Any]:
         """Return the problem of the registered model, and the name or the point of the start.
 
-        `running` sums keep their latent axes.
+        `running` sums keep their latent axes. Fits that are `tried` have the seed 0.
         """
+        within = self.init if isinstance(self.init, Mixture) else None
+        begin = self.init if within is None else within.point
+        if self.covariance_type == "shrunk":
+            names = ("n_components", "n_latent", "shrinkage", "diagonal")
+            given: dict[str, Any] = {name: getattr(setting, name) for name in names}
+            # the clusters of the first start
+            seed = np.random.default_rng(0) if tried else random_generator(self.random_state).spawn(1)[0]
+            given |= {"noise_floor": self.noise_floor, "within": within, "seed": seed}
+            return self._problem(self._model_name, data, **given), begin
         running = running or not get_solver(self.solver).deterministic
         params: dict[str, Any] = {
             "n_components": setting.n_components,
@@ -815,8 +806,7 @@ class MixturePCCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, DensityMixi
         }
         if self.covariance_type == "low-rank":  # what starts have in common, and the prior, are those of the data
             params |= {name: getattr(setting, name) for name in ("n_private", "shrinkage", "diagonal")}
-        problem = self._problem(self.model, data, **params)
-        return problem, self.init.point if isinstance(self.init, Mixture) else self.init
+        return self._problem(self._model_name, data, **params), begin
 
     def _remember(self, views: list[View], names: Names | None) -> None:
         self.n_features_in_ = sum(view.shape[1] for view in views)
@@ -826,14 +816,14 @@ class MixturePCCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, DensityMixi
             self.feature_names_in_ = names
 
 
-def _sums_of(problem: ms.Problem, x: Any) -> Statistics:
-    """Return the sums of a batch at a point of a model that has updates."""
+def _additive_of(problem: ms.Problem) -> Any:
+    """Return the sums and updates of a model that has them."""
     additive: Any = problem.objective.additive
     if additive is None or not additive.plain:
         raise ValueError(
             f"partial_fit needs a model with statistics and updates, which {problem.data.spec.name!r} lacks: use fit"
         )
-    return additive.sums(x)
+    return additive
 
 
 def _missing(

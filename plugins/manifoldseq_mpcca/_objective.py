@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial, reduce
 from operator import add
@@ -18,11 +18,10 @@ from ._expectation import Expectation
 from ._likelihood_gradient import Units, gradient
 from ._maximization import UPDATES, maximize
 from ._parameters import COVARIANCE_TYPES, Array, Mixture, check_fits
-from ._patterns import by_kind, observed_views
-from ._shrunk import LowRank, private_sizes
+from ._patterns import by_kind, kinds, observed_views
 from ._starts import Start
 from ._statistics import Prior, Statistics
-from ._views import CheckedViews, Moments, check_bounded, check_views, split
+from ._views import CheckedViews, Moments, View, check_bounded, check_views, split
 
 Point = tuple[Any, ...]
 
@@ -30,6 +29,10 @@ _COLLAPSED = 2.0
 """A component with fewer rows than this has collapsed, because it determines no variance."""
 _SAME = 1e-9
 """Relative difference up to which two values count as the same cost."""
+_LEAST_NOISE = 0.05
+"""Minimum fraction of the variance that is noise in the start."""
+_MOST_ITERATIONS, _TOL = 50, 1e-6
+"""Settings of the fit of the pooled mixture."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -55,6 +58,11 @@ class Model:
         Patterns of missing columns, as bits; see `kinds`.
     data : CheckedViews, optional
         The views, which only starts need.
+    constant : ndarray of bool of shape (D,), optional
+    pooled : ndarray of shape (D, D), optional
+        Columns that are constant, and the covariance of the prior; of the model ``mpcca.shrunk``.
+    known : tuple, optional
+        The sums of the clusters of the prior, after the states of the generator before and after their k-means.
     """
 
     n: float
@@ -70,6 +78,9 @@ class Model:
     diagonal: float = 0.0
     patterns: NDArray[np.uint8] | None = None
     data: CheckedViews | None = None
+    constant: Any = None
+    pooled: Any = None
+    known: Any = None
 
     def mixture(self, point: Point) -> Mixture:
         """Return the mixture at a point."""
@@ -186,7 +197,7 @@ def prepare(
             raise ValueError(f"shrinkage={shrinkage:g} requires low-rank noise: pass also n_private, which may be 0")
         if n_private is not None and full:
             raise ValueError("n_private requires diagonal noise: leave it out, or pass covariance_type='diag'")
-        data = _checked(data, views, n_components, n_latent + (n_private or 0), n_latent, full, bool(shrinkage))
+        data = checked(data, views, n_components, n_latent + (n_private or 0), n_latent, full, bool(shrinkage))
     moments: Any = data.moments
     floor = noise_floor * moments.variance if data.floor is None else data.floor
     origin = moments.mean if data.origin is None else data.origin
@@ -199,7 +210,7 @@ def prepare(
     return ms.Prepared(model, blocks, replace(model, shrinkage=0.0, data=None))
 
 
-def _checked(
+def checked(
     data: Any, views: Sequence[int] | None, K: int, reproduced: int, d: int, full: bool, bounded: bool
 ) -> CheckedViews:
     """Validate views; up to `reproduced` columns of a view may not determine another column without noise."""
@@ -233,14 +244,18 @@ def manifold(model: Model) -> ms.manifolds.Product:
 
 def statistics(model: Model, point: Point, block: tuple[Any, ...]) -> Statistics:
     """Return the sums over a block of rows under the posterior, including the expectations of missing values."""
+    return summed(Expectation.statistics, model, point, block)
+
+
+def summed(of: Callable[..., Any], model: Model, point: Point, block: tuple[Any, ...]) -> Any:
+    """Return the sum of ``of(expectation, views, weights)`` over the patterns of missing values in a block of rows."""
     mixture, (*views, weights, kind) = model.mixture(point), block
     if kind is None:
-        return Expectation(mixture, model.origin).statistics(views, weights)
+        return of(Expectation(mixture, model.origin), views, weights)
     parts = []
     for columns, rows in by_kind(model.patterns, kind, len(model.origin)):  # type: ignore[arg-type]  # where kind is
         expectation = Expectation(mixture.observed(columns), model.origin[columns])
-        seen = observed_views(views, columns, rows)
-        part = expectation.statistics(seen, None if weights is None else weights[rows])
+        part = of(expectation, observed_views(views, columns, rows), None if weights is None else weights[rows])
         parts.append(part if columns.all() else part.completed(mixture, columns, model.origin))
     return reduce(add, parts)
 
@@ -339,11 +354,108 @@ def _start(kind: str, problem: ms.Problem, rng: np.random.Generator) -> Point:
 first, cca, factors, random = (partial(_start, kind) for kind in ("auto", "cca", "factors", "random"))
 
 
-def log_likelihood(problem: ms.Problem, point: Point, fun: float) -> float | None:
-    """Return the mean log-likelihood of the rows at a point; None if the value `fun` belongs to another cost."""
-    model, spec, own = problem.data.model, problem.data.spec, (statistics, value, value_and_gradient)
-    if not model.shrinkage and (spec.statistics, spec.value, spec.value_and_gradient) == own:
+def log_likelihood(problem: ms.Problem, point: Point, fun: float, own: tuple[Any, ...]) -> float | None:
+    """Return the mean log-likelihood of the rows at a point; None if the value `fun` belongs to another cost.
+
+    `own` are the statistics, value and gradient of the bundled model.
+    """
+    spec = problem.data.spec
+    if not problem.data.model.shrinkage and (spec.statistics, spec.value, spec.value_and_gradient) == own:
         return -fun
-    sums = problem.data.blocks.sum(statistics, problem.data.sweep, point)
-    expected = value(model, point, sums)
+    sums = problem.data.blocks.sum(own[0], problem.data.sweep, point)
+    expected = own[1](problem.data.model, point, sums)
     return sums.log_likelihood / sums.n if abs(fun - expected) <= _SAME * max(1.0, abs(expected)) else None
+
+
+# Noise of low rank plus a diagonal: what components have in common, pooled within clusters of k-means.
+
+
+@dataclass(frozen=True, eq=False)
+class LowRank:
+    """The common part of the components: a mixture of one component, fitted to rows minus their cluster means."""
+
+    pooled: Mixture
+
+    @classmethod
+    def of(cls, start: Start, private: tuple[int, ...]) -> LowRank:
+        """Return the maximum-likelihood mixture of one component for the rows of a start minus their cluster means."""
+        labels = start.clusters()
+        rows = start.rows
+        rows -= _means(start, labels, rows)[labels]
+        first = _first(rows * np.sqrt(start.weights / start.weights.mean())[:, None], start, private)
+        rows[start.holes] = np.nan
+        views: list[View] = [rows[:, columns] for columns in start.columns]
+        weights = None if (start.weights == 1).all() else start.weights
+        origin = np.zeros(rows.shape[1])
+        data = CheckedViews(views, weights=weights, origin=origin, floor=start.floor, holes=kinds(views))
+        sizes = {"n_components": 1, "n_latent": first.n_latent, "n_private": max(private)}
+        # of the bundled model, whatever has replaced it: this is about what shrinks, not about the cost
+        problem = ms.get_model("mpcca:mpcca").problem(data, **sizes, update="expanded")
+        stop = ms.CostChange(_TOL) | ms.MaxIterations(_MOST_ITERATIONS)
+        x0 = first.point
+        result = ms.minimize(problem, x0, solver="em", options={"accelerated": True}, stop=stop)
+        return cls(Mixture.from_point(result.x, private))
+
+    def prior(self, rows: float, diagonal: float) -> Prior | None:
+        """Return the prior with the weight of a number of rows in each component; None for zero rows."""
+        return Prior.of(self.pooled, rows, diagonal) if rows else None
+
+    def mixture(self, start: Start) -> Mixture:
+        """Return the mixture of the clusters of a start, with the pooled loadings and noise in each cluster."""
+        labels, one = start.clusters(), self.pooled
+        counts = np.bincount(labels, start.weights, minlength=start.n_components)
+        if start.n_components == 1:
+            means = one.means
+        else:
+            means = _means(start, labels, start.rows)
+        K = len(counts)
+        loadings, noise = np.repeat(one.loadings, K, axis=0), [np.repeat(part, K, axis=0) for part in one.noise]
+        return Mixture.trusted(counts / counts.sum(), means + start.moments.mean, loadings, noise, one.private)
+
+
+def private_sizes(n_private: int, sizes: tuple[int, ...]) -> tuple[int, ...]:
+    """Return the numbers of private latent dimensions of views of these sizes, below the numbers of columns."""
+    return tuple(min(n_private, size - 1) for size in sizes)
+
+
+def _means(start: Start, labels: NDArray[np.int64], rows: Array) -> Array:
+    """Return the means of clusters of the rows of a start, (K, D)."""
+    return np.stack(
+        [np.average(rows[labels == k], axis=0, weights=start.weights[labels == k]) for k in range(start.n_components)]
+    )
+
+
+def _first(rows: Array, start: Start, private: tuple[int, ...]) -> Mixture:
+    """Return shared factors from canonical correlations of principal components, and private ones of the residuals."""
+    (n, D), d = rows.shape, start.n_latent
+    scale = np.sqrt(np.maximum(np.mean(rows**2, axis=0), start.floor))
+    Z = rows / scale
+    # orthonormal principal components of each view, side by side, (n, r): singular vectors are what views share, and
+    # squared singular values 1 + (V - 1) p
+    bases = []
+    for columns, q in zip(start.columns, private, strict=True):
+        U, s, _ = np.linalg.svd(Z[:, columns], full_matrices=False)
+        found = int(min(2 * (d + q) + 1, np.count_nonzero(s > 1e-6 * s[0]), max(n // 4, 1)))
+        bases.append(U[:, :found])
+    V = len(bases)
+    loadings, psi = np.zeros((D, d + sum(private))), np.ones(D)
+    rest = Z
+    if d:
+        G, s, _ = np.linalg.svd(np.concatenate(bases, axis=1), full_matrices=False)
+        G, s = G[:, :d], s[:d]
+        p = np.clip((s**2 - 1) / (V - 1), 0.01, 0.99)
+        W = Z.T @ G / np.sqrt(n)
+        rest = Z - G @ (G.T @ Z)
+        loadings[:, : len(s)] = W * np.sqrt(V * p / (1 + (V - 1) * p))
+    end = d
+    for columns, q in zip(start.columns, private, strict=True):
+        _, s, Vt = np.linalg.svd(rest[:, columns], full_matrices=False)
+        values = s**2 / n
+        found = min(q, len(s))
+        share = np.maximum(values[:found] - values[found:].mean() if len(s) > found else values[:found], 0.0)
+        share = np.maximum(share, 0.1 * values[:found])
+        loadings[columns, end : end + found] = Vt[:found].T * np.sqrt(share)
+        end += q
+    psi = np.maximum(1 - np.sum(loadings**2, axis=1), _LEAST_NOISE)
+    noise: list[Array] = [np.maximum(psi * scale**2, start.floor)[None, columns] for columns in start.columns]
+    return Mixture.trusted(np.ones(1), np.zeros((1, D)), (scale[:, None] * loadings)[None], noise, private)

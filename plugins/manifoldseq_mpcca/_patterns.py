@@ -9,8 +9,7 @@ from numpy.typing import NDArray
 
 from manifoldseq.estimators import row_blocks
 
-from ._parameters import Array
-from ._views import CheckedViews, View
+from ._views import View
 
 Mask = NDArray[np.bool_]
 
@@ -29,17 +28,6 @@ class Selected:
     def __getitem__(self, part: slice) -> View:
         rows = self.rows[part]
         return self.view[rows] if self.columns is None else self.view[rows[:, None], self.columns]
-
-
-def grouped(data: CheckedViews) -> Iterator[tuple[Mask, list[View], Array | None]]:
-    """Return groups of rows with the same observed columns: masks, views, weights; one group without NaN."""
-    D = sum(data.sizes)
-    if data.holes is None:
-        yield np.ones(D, bool), data.views, data.weights
-        return
-    for columns, rows in by_kind(*data.holes, D):
-        seen = [part[:] for part in observed_views(data.views, columns, rows)]
-        yield columns, seen, None if data.weights is None else data.weights[rows]
 
 
 def patterns(views: list[View]) -> list[tuple[Mask, NDArray[np.intp] | None]]:

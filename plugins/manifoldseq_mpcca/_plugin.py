@@ -6,11 +6,11 @@ Files by subject. A file imports only from its own row and from the rows below i
 * bags of descriptors: `_super_vector` (`FisherVector`, `MultiViewSuperVector`), `_gradient_vector` (gradient vectors
   (42)-(45)), `_bags` (checked bags, group by group)
 * data: `_videos` (precomputed descriptors of videos), `_numerals` (UCI multiple features)
-* the mixture: `_mixture_pcca` (`MixturePCCA`), `_objective` (the model ``mpcca``)
+* the mixture: `_mixture_pcca` (`MixturePCCA`); the models `_shrunk` (``mpcca.shrunk``) and `_objective`
+  (``mpcca``)
 * settings: `_choice` ("auto", by held-out imputation)
-* fitting: `_shrunk` (EM for shrunk covariances, and the targets of shrinkage), `_likelihood_gradient` (Fisher's
-  identity, natural units), `_starts` (starts of EM), `_maximization` (M-step), `_expectation` (E-step, missing columns
-  given the others), `_patterns` (rows by their missing values)
+* fitting: `_likelihood_gradient` (Fisher's identity, natural units), `_starts` (starts of EM), `_maximization`
+  (M-step), `_expectation` (E-step, missing columns given the others), `_patterns` (rows by their missing values)
 * records: `_statistics` (sufficient statistics, rows of a prior), `_parameters` (`Mixture`), `_views` (paired arrays,
   checked)
 """
@@ -43,6 +43,17 @@ def manifoldseq_models() -> Iterator[hooks.ModelSpec]:
         summary="Mixture of probabilistic CCAs of two or more views: minus the log-likelihood (12)",
         reference=_PAPER,
     )
+    here = "manifoldseq_mpcca._shrunk:{}".format
+    yield hooks.ModelSpec(
+        "mpcca.shrunk",
+        base="mpcca:mpcca",
+        **{part: here(part) for part in ("prepare", "statistics", "value", "value_and_gradient")},
+        initializers={"auto": here("clusters")},
+        updates={"em": here("em")},
+        equivalences={"permuted": at("permuted"), "rotated": at("rotated")},
+        input="views",
+        summary="Mixture of probabilistic CCAs with covariances shrunk to a pooled one: minus the log-posterior",
+    )
 
 
 @ms.hookimpl
@@ -52,7 +63,7 @@ def manifoldseq_estimators() -> Iterator[hooks.EstimatorSpec]:
         "mixture-pcca",
         factory="manifoldseq_mpcca._mixture_pcca:MixturePCCA",
         input="views",
-        models=("mpcca",),
+        models=("mpcca", "mpcca.shrunk"),
         plots=("mpcca-shared", "mpcca-columns"),
         auto=("n_components", "n_latent", "shrinkage", "diagonal", "gate"),
         quality="manifoldseq.evaluation:imputation_error",

@@ -1,56 +1,52 @@
-"""EM for covariances that are shrunk towards a pooled one, and the targets of shrinkage for low-rank noise.
+"""The model ``mpcca.shrunk``: covariances that are shrunk towards the covariance within all components.
 
-The algorithm computes a mode of the posterior under an inverse Wishart prior.
-
-The missing data of EM are the responsibilities and not the latent vectors: the M-step shrinks the covariance of all
-columns of each component, and computes the maximum-likelihood loadings and noise for this covariance. No step lowers
-the posterior.
+Its cost is minus the log-posterior under an inverse Wishart prior. The missing data of EM are the responsibilities and
+not the latent vectors: the M-step shrinks the covariance of all columns of each component, and computes the
+maximum-likelihood loadings and noise for this covariance. No step lowers the posterior.
 """
 
-from dataclasses import dataclass
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from itertools import pairwise
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import solve_triangular
 
 import manifoldseq as ms
+from manifoldseq.estimators import check_number, check_whole
+from manifoldseq.objectives import Sums
 
 from ._expectation import SKIP, Expectation
+from ._objective import Model, Point, checked, summed
 from ._parameters import Array, Mixture
-from ._patterns import grouped, kinds
-from ._starts import Start
-from ._statistics import Prior
-from ._views import CheckedViews, View
-
-State = dict[str, Any]
-"""``x``: `Mixture.point`; ``statistics`` at it: `Scatter`; ``prior``, the pooled covariance; ``start``, a number."""
+from ._views import CheckedViews
 
 _LARGEST_CORRELATION = 1 - 1e-9
 """Canonical correlations of loadings stay below this, so that the noise of each view stays positive definite."""
 _INNER = 20
 """Inner iterations of EM in the M-step of three and more views, which has no closed form."""
 _SETTLING = 10
-"""Iterations that update the prior before the first iteration, if values are missing."""
-_LEAST_NOISE = 0.05
-"""Minimum fraction of the variance that is noise in the start."""
-_MOST_ITERATIONS, _TOL = 50, 1e-6
-"""Settings of the fit of the pooled mixture."""
+"""Iterations that update the prior before it is fixed, if values are missing."""
 
 
 @dataclass(frozen=True, eq=False)
-class Scatter:
+class Scatter(Sums):
     """Sums over the rows for the M-step.
 
     Attributes
     ----------
+    n : float
     moments : ndarray of shape (K, D + 1, D + 1)
         sum g <[v, 1] [v, 1]'>, where v is a row minus the origin.
     log_likelihood : float
         (12), of the mixture that made the responsibilities.
     """
 
+    n: float
     moments: Array
     log_likelihood: float
 
@@ -70,112 +66,9 @@ class Scatter:
         S = self.moments[:, :-1, :-1] - self.counts[:, None, None] * means[:, :, None] * means[:, None, :]
         return (S + S.mT) / 2
 
-
-@dataclass(frozen=True)
-class ShrunkEM:
-    """The data of one problem and its iteration; `step` never lowers the posterior.
-
-    Attributes
-    ----------
-    groups : tuple of (columns, views, weights)
-        Groups of rows with the same observed columns: the mask (D,) of the columns, the observed views, and the weights
-        or None.
-    n : float
-        Sum of the weights of rows.
-    origin, floor : ndarray of shape (D,)
-        The floor is added to the variances of the prior.
-    constant : ndarray of bool of shape (D,)
-        Columns that have the variance of the floor in every component, so that their determinants favour no component.
-    sizes : tuple of int
-        Columns of each view.
-    n_latent : int
-    shrinkage : float
-        The weight nu of the prior of the covariance of a component, as a number of rows.
-    diagonal : float
-        Weight of the diagonal of the pooled covariance in the prior.
-    """
-
-    groups: tuple[tuple[NDArray[np.bool_], list[Any], Array | None], ...]
-    n: float
-    origin: Array
-    floor: Array
-    constant: NDArray[np.bool_]
-    sizes: tuple[int, ...]
-    n_latent: int
-    shrinkage: float
-    diagonal: float
-
-    @classmethod
-    def of(cls, data: CheckedViews, noise_floor: float, n_latent: int, shrinkage: float, diagonal: float) -> Self:
-        """Return the problem of views."""
-        groups, moments = tuple(grouped(data)), data.moments
-        assert moments is not None  # views that are fitted have them
-        known = moments.mean, noise_floor * moments.variance, moments.constant
-        return cls(groups, float(data.n), *known, data.sizes, n_latent, shrinkage, diagonal)
-
-    def start(self, first: Start | Mixture, number: int = 0) -> tuple[State, ms.Measures]:
-        """Return the initial state of EM and its measures, from clusters of k-means or from a mixture."""
-        if isinstance(first, Mixture):
-            mixture, scatter = first, self.evaluate(first)
-        else:
-            mixture, scatter = None, Scatter(first.scatter(), -np.inf)
-        prior = self.pooled(scatter)
-        if mixture is None:
-            mixture = self.maximize(scatter, prior, None)
-            scatter = self.evaluate(mixture)
-        if any(not columns.all() for columns, _, _ in self.groups):
-            for _ in range(_SETTLING):
-                prior = self.pooled(scatter)
-                mixture = self.maximize(scatter, prior, mixture)
-                scatter = self.evaluate(mixture)
-        return self._at(mixture, scatter, prior, number)
-
-    def step(self, state: State) -> tuple[State, ms.Measures]:
-        """Return the state after one iteration, which does not lower the posterior."""
-        scatter = Scatter(**state["statistics"])
-        mixture = self.maximize(scatter, state["prior"], Mixture.from_point(state["x"]))
-        return self._at(mixture, self.evaluate(mixture), state["prior"], state["start"])
-
-    def pooled(self, scatter: Scatter) -> Array:
-        """Return the covariance within components, (D, D), shrunk to its diagonal."""
-        pooled = (
-            scatter.within(scatter.means(np.zeros(scatter.moments.shape[1] - 1))).sum(axis=0) / scatter.counts.sum()
-        )
-        variances = np.diagonal(pooled) + self.floor
-        return (1 - self.diagonal) * pooled + np.diag(self.diagonal * variances + (1 - self.diagonal) * self.floor)
-
-    def maximize(self, scatter: Scatter, prior: Array, old: Mixture | None) -> Mixture:
-        """Return the mixture of the next iteration."""
-        counts, nu = scatter.counts, self.shrinkage
-        means = scatter.means(np.zeros(len(prior)) if old is None else old.means - self.origin)
-        # the mode of the posterior given the scatter of N_k rows: (scatter + nu S_0) / (N_k + nu)
-        still = counts[:, None, None] * np.diag(self.floor * self.constant)
-        S = (scatter.within(means) + still + nu * prior) / (counts + nu)[:, None, None]
-        loadings, noise = cut(S, self.sizes, self.n_latent, old)
-        return Mixture.trusted(counts / counts.sum(), means + self.origin, loadings, noise)
-
-    def evaluate(self, mixture: Mixture) -> Scatter:
-        """Return the scatter of all rows, including the expectations of missing values."""
-        D = len(self.origin)
-        whole, log_likelihood = np.zeros((mixture.n_components, D + 1, D + 1)), 0.0
-        for columns, views, weights in self.groups:
-            seen = mixture.observed(columns)
-            moments, value = _moments(Expectation(seen, self.origin[columns]), views, weights)
-            whole += moments if columns.all() else self._completed(moments, mixture, columns)
-            log_likelihood += value
-        return Scatter(whole, log_likelihood)
-
-    def log_prior(self, mixture: Mixture, prior: Array) -> float:
-        """Return the log-density of the covariances under the prior, up to a constant."""
-        # tr(S_0 Sigma^-1) = |L^-1 R|² with Sigma = L L' and S_0 = R R'
-        L, R = np.linalg.cholesky(dense(mixture)), np.linalg.cholesky(prior)
-        log_det = 2 * np.log(np.diagonal(L, axis1=1, axis2=2)).sum()
-        trace = sum(float(np.sum(solve_triangular(one, R, lower=True) ** 2)) for one in L)
-        return float(-self.shrinkage / 2 * (log_det + trace))
-
-    def _completed(self, moments: Array, mixture: Mixture, columns: NDArray[np.bool_]) -> Array:
-        """Return second moments of all columns from those of the observed columns, by the posterior of the others."""
-        Sigma, mu = dense(mixture), mixture.means - self.origin
+    def completed(self, mixture: Mixture, columns: NDArray[np.bool_], origin: Array) -> Scatter:
+        """Return the sums of all columns from those of the observed columns, by the posterior of the others."""
+        Sigma, mu = dense(mixture), mixture.means - origin
         o, m = np.flatnonzero(columns), np.flatnonzero(~columns)
         oo, mo, mm = Sigma[:, o[:, None], o], Sigma[:, m[:, None], o], Sigma[:, m[:, None], m]
         # E[v_m | v_o] = mu_m + G (v_o - mu_o) = B [v_o, 1], and the covariance is C
@@ -183,17 +76,140 @@ class ShrunkEM:
         B = np.concatenate([G, (mu[:, m] - (G @ mu[:, o, None])[:, :, 0])[:, :, None]], axis=2)
         C = mm - G @ mo.mT
         whole, seen = np.zeros((len(mu), len(columns) + 1, len(columns) + 1)), np.append(o, len(columns))
-        whole[:, seen[:, None], seen] = moments
-        whole[:, m[:, None], seen] = B @ moments
+        whole[:, seen[:, None], seen] = self.moments
+        whole[:, m[:, None], seen] = B @ self.moments
         whole[:, seen[:, None], m] = whole[:, m[:, None], seen].mT
-        whole[:, m[:, None], m] = B @ moments @ B.mT + moments[:, -1:, -1:] * C
-        return whole
+        whole[:, m[:, None], m] = B @ self.moments @ B.mT + self.moments[:, -1:, -1:] * C
+        return replace(self, moments=whole)
 
-    def _at(self, mixture: Mixture, scatter: Scatter, prior: Array, number: int) -> tuple[State, ms.Measures]:
-        posterior = scatter.log_likelihood + self.log_prior(mixture, prior)
-        statistics = {"moments": scatter.moments, "log_likelihood": scatter.log_likelihood}
-        state = {"x": mixture.point, "statistics": statistics, "prior": prior, "start": number}
-        return state, ms.Measures(fun=-posterior / self.n, evaluations=ms.Evaluations(1, 1), extra={"repairs": 0.0})
+
+def prepare(
+    data: Any,
+    *,
+    views: Sequence[int] | None = None,
+    n_components: int = 2,
+    n_latent: int = 2,
+    noise_floor: float = 1e-6,
+    shrinkage: float = 200.0,
+    diagonal: float = 0.2,
+    within: Mixture | None = None,
+    seed: Any = 0,
+) -> ms.Prepared:
+    """Prepare the data of the model, with points and parameters of the model ``mpcca`` with full noise.
+
+    The prior is computed here, once: from the covariance within the clusters of k-means, or within the components of
+    a given mixture.
+
+    Parameters
+    ----------
+    data, views, n_components, n_latent
+        As of the model ``mpcca``.
+    noise_floor : float
+        The floor, relative to the variance of a column, is added to the variances of the prior.
+    shrinkage : float
+        The weight nu of the prior of the covariance of a component, as a number of rows.
+    diagonal : float
+        Weight of the diagonal of the pooled covariance in the prior.
+    within : Mixture, optional
+    seed : int or numpy.random.Generator
+        The seed of k-means.
+    """
+    if not isinstance(data, CheckedViews):
+        for name, size in (("n_components", n_components), ("n_latent", n_latent)):
+            check_whole(name, size)
+        check_number("noise_floor", noise_floor, 0.0, 1.0, open_=True)
+        check_number("shrinkage", shrinkage, open_=True)
+        check_number("diagonal", diagonal, 0.0, 1.0)
+        data = checked(data, views, n_components, n_latent, n_latent, True, True)
+    moments: Any = data.moments
+    table, kind = (None, None) if data.holes is None else data.holes
+    sizes = data.n, data.sizes, n_components, n_latent, True, moments.mean, noise_floor * moments.variance
+    model = Model(*sizes, shrinkage=shrinkage, diagonal=diagonal, patterns=table, data=data, constant=moments.constant)
+    blocks, sweep = ms.execution.RowBlocks.of(*data.views, data.weights, kind), replace(model, data=None)
+
+    def found(mixture: Mixture) -> Scatter:
+        return blocks.sum(statistics, sweep, mixture.point)
+
+    rng = np.random.default_rng(seed)
+    before = rng.bit_generator.state
+    rows = _clustered(model, rng) if within is None else found(within)
+    model = replace(model, pooled=_pooled(model, rows))
+    if within is None:
+        model = replace(model, known=(before, rng.bit_generator.state, rows))
+    for _ in range(_SETTLING if table is not None else 0):
+        within = maximize(model, rows, within)
+        rows = found(within)
+        model = replace(model, pooled=_pooled(model, rows))
+    return ms.Prepared(model, blocks, sweep)
+
+
+def _clustered(model: Model, rng: np.random.Generator) -> Scatter:
+    """Return the sums for the clusters of k-means; those of the prior are known."""
+    if model.known is not None and model.known[0] == rng.bit_generator.state:
+        _, rng.bit_generator.state, found = model.known
+        return found
+    return Scatter(model.n, model.drawn(rng).scatter(), -np.inf)
+
+
+def _pooled(model: Model, found: Scatter) -> Array:
+    """Return the covariance within components, (D, D), shrunk to its diagonal."""
+    pooled = found.within(found.means(np.zeros(len(model.origin)))).sum(axis=0) / found.counts.sum()
+    own, floor = model.diagonal, model.floor
+    return (1 - own) * pooled + np.diag(own * (np.diagonal(pooled) + floor) + (1 - own) * floor)
+
+
+def statistics(model: Model, point: Point, block: tuple[Any, ...]) -> Scatter:
+    """Return the sums over a block of rows, including the expectations of missing values."""
+    return summed(_scatter, model, point, block)
+
+
+def value(model: Model, point: Point, found: Scatter) -> float:
+    """Return minus the sum of the mean log-likelihood (12) and the log-density of the prior, up to a constant."""
+    # tr(S_0 Sigma^-1) = |L^-1 R|² with Sigma = L L' and S_0 = R R'
+    L, R = np.linalg.cholesky(dense(model.mixture(point))), np.linalg.cholesky(model.pooled)
+    log_det = 2 * np.log(np.diagonal(L, axis1=1, axis2=2)).sum()
+    trace = sum(float(np.sum(solve_triangular(one, R, lower=True) ** 2)) for one in L)
+    log_prior = float(-model.shrinkage * (found.n / model.n) / 2 * (log_det + trace))
+    return -(found.log_likelihood + log_prior) / found.n
+
+
+def value_and_gradient(model: Model, point: Point, found: Scatter) -> tuple[float, Point]:
+    """Return the value and its derivatives, by Fisher's identity."""
+    mixture, counts, nu = model.mixture(point), found.counts, model.shrinkage * (found.n / model.n)
+    P, means = np.linalg.inv(dense(mixture)), mixture.means - model.origin
+    first = found.moments[:, :-1, -1] - counts[:, None] * means  # of rows minus the mean, (K, D)
+    cross = means[:, :, None] * first[:, None, :]
+    S = found.within(means) - cross - cross.mT + nu * model.pooled
+    by_covariance = (P @ S @ P - (counts + nu)[:, None, None] * P) / 2
+    noise = tuple(by_covariance[:, c, c] for c in map(mixture.columns, range(len(mixture.noise))))
+    by_means = (P @ first[:, :, None])[:, :, 0]
+    derivatives = counts / mixture.weights, by_means, 2 * by_covariance @ mixture.loadings
+    *rest, by_noise = [tuple((one / -found.n).astype(point[0].dtype) for one in part) for part in (derivatives, noise)]
+    return value(model, point, found), (*rest[0], by_noise)
+
+
+def em(model: Model, point: Point, found: Scatter) -> Point:
+    """Return the mixture with the highest posterior density for these sums."""
+    return maximize(model, found, model.mixture(point)).point
+
+
+def clusters(problem: ms.Problem, rng: np.random.Generator) -> Point:
+    """Return the mixture of the clusters of k-means."""
+    model = problem.data.model
+    return maximize(model, _clustered(model, rng), None).point
+
+
+def maximize(model: Model, found: Scatter, old: Mixture | None) -> Mixture:
+    """Return the mixture of the next iteration."""
+    counts, nu, prior = found.counts, model.shrinkage * (found.n / model.n), model.pooled
+    means = found.means(np.zeros(len(model.origin)) if old is None else old.means - model.origin)
+    # the mode of the posterior given the scatter of N_k rows: (scatter + nu S_0) / (N_k + nu)
+    # constant columns have the variance of the floor in every component, so that determinants favour no component
+    still = counts[:, None, None] * np.diag(model.floor * model.constant)
+    S = (found.within(means) + still + nu * prior) / (counts + nu)[:, None, None]
+    loadings, noise = cut(S, model.sizes, model.n_latent, old)
+    weights = np.maximum(counts / counts.sum(), np.finfo(float).tiny)  # the simplex is open
+    return Mixture.trusted(weights, means + model.origin, loadings, noise)
 
 
 def cut(S: Array, sizes: tuple[int, ...], n_latent: int, old: Mixture | None = None) -> tuple[Array, list[Array]]:
@@ -265,8 +281,8 @@ def dense(mixture: Mixture) -> Array:
     return Sigma
 
 
-def _moments(expectation: Expectation, views: list[View], weights: Array | None) -> tuple[Array, float]:
-    """Return sum g [v, 1] [v, 1]' of each component, (K, D + 1, D + 1), and the log-likelihood."""
+def _scatter(expectation: Expectation, views: Any, weights: Array | None) -> Scatter:
+    """Return the sums over rows of the observed columns."""
     K, D = expectation.means.shape
     found, log_likelihood = np.zeros((K, D + 1, D + 1)), 0.0
     for block in expectation.blocks(views):
@@ -276,98 +292,5 @@ def _moments(expectation: Expectation, views: list[View], weights: Array | None)
             rows = np.flatnonzero(g > SKIP)
             part = block.V[rows]
             found[k] += (part * g[rows, None]).T @ part
-    return found, log_likelihood
-
-
-# Noise of low rank plus a diagonal: what components have in common, pooled within clusters of k-means.
-
-
-@dataclass(frozen=True, eq=False)
-class LowRank:
-    """The common part of the components: a mixture of one component, fitted to rows minus their cluster means."""
-
-    pooled: Mixture
-
-    @classmethod
-    def of(cls, start: Start, private: tuple[int, ...]) -> Self:
-        """Return the maximum-likelihood mixture of one component for the rows of a start minus their cluster means."""
-        labels = start.clusters()
-        rows = start.rows
-        rows -= _means(start, labels, rows)[labels]
-        first = _first(rows * np.sqrt(start.weights / start.weights.mean())[:, None], start, private)
-        rows[start.holes] = np.nan
-        views: list[View] = [rows[:, columns] for columns in start.columns]
-        weights = None if (start.weights == 1).all() else start.weights
-        origin = np.zeros(rows.shape[1])
-        data = CheckedViews(views, weights=weights, origin=origin, floor=start.floor, holes=kinds(views))
-        sizes = {"n_components": 1, "n_latent": first.n_latent, "n_private": max(private)}
-        # of the bundled model, whatever has replaced it: this is about what shrinks, not about the cost
-        problem = ms.get_model("mpcca:mpcca").problem(data, **sizes, update="expanded")
-        stop = ms.CostChange(_TOL) | ms.MaxIterations(_MOST_ITERATIONS)
-        x0 = first.point
-        result = ms.minimize(problem, x0, solver="em", options={"accelerated": True}, stop=stop)
-        return cls(Mixture.from_point(result.x, private))
-
-    def prior(self, rows: float, diagonal: float) -> Prior | None:
-        """Return the prior with the weight of a number of rows in each component; None for zero rows."""
-        return Prior.of(self.pooled, rows, diagonal) if rows else None
-
-    def mixture(self, start: Start) -> Mixture:
-        """Return the mixture of the clusters of a start, with the pooled loadings and noise in each cluster."""
-        labels, one = start.clusters(), self.pooled
-        counts = np.bincount(labels, start.weights, minlength=start.n_components)
-        if start.n_components == 1:
-            means = one.means
-        else:
-            means = _means(start, labels, start.rows)
-        K = len(counts)
-        loadings, noise = np.repeat(one.loadings, K, axis=0), [np.repeat(part, K, axis=0) for part in one.noise]
-        return Mixture.trusted(counts / counts.sum(), means + start.moments.mean, loadings, noise, one.private)
-
-
-def private_sizes(n_private: int, sizes: tuple[int, ...]) -> tuple[int, ...]:
-    """Return the numbers of private latent dimensions of views of these sizes, below the numbers of columns."""
-    return tuple(min(n_private, size - 1) for size in sizes)
-
-
-def _means(start: Start, labels: NDArray[np.int64], rows: Array) -> Array:
-    """Return the means of clusters of the rows of a start, (K, D)."""
-    return np.stack(
-        [np.average(rows[labels == k], axis=0, weights=start.weights[labels == k]) for k in range(start.n_components)]
-    )
-
-
-def _first(rows: Array, start: Start, private: tuple[int, ...]) -> Mixture:
-    """Return shared factors from canonical correlations of principal components, and private ones of the residuals."""
-    (n, D), d = rows.shape, start.n_latent
-    scale = np.sqrt(np.maximum(np.mean(rows**2, axis=0), start.floor))
-    Z = rows / scale
-    # orthonormal principal components of each view, side by side, (n, r): singular vectors are what views share, and
-    # squared singular values 1 + (V - 1) p
-    bases = []
-    for columns, q in zip(start.columns, private, strict=True):
-        U, s, _ = np.linalg.svd(Z[:, columns], full_matrices=False)
-        found = int(min(2 * (d + q) + 1, np.count_nonzero(s > 1e-6 * s[0]), max(n // 4, 1)))
-        bases.append(U[:, :found])
-    V = len(bases)
-    loadings, psi = np.zeros((D, d + sum(private))), np.ones(D)
-    rest = Z
-    if d:
-        G, s, _ = np.linalg.svd(np.concatenate(bases, axis=1), full_matrices=False)
-        G, s = G[:, :d], s[:d]
-        p = np.clip((s**2 - 1) / (V - 1), 0.01, 0.99)
-        W = Z.T @ G / np.sqrt(n)
-        rest = Z - G @ (G.T @ Z)
-        loadings[:, : len(s)] = W * np.sqrt(V * p / (1 + (V - 1) * p))
-    end = d
-    for columns, q in zip(start.columns, private, strict=True):
-        _, s, Vt = np.linalg.svd(rest[:, columns], full_matrices=False)
-        values = s**2 / n
-        found = min(q, len(s))
-        share = np.maximum(values[:found] - values[found:].mean() if len(s) > found else values[:found], 0.0)
-        share = np.maximum(share, 0.1 * values[:found])
-        loadings[columns, end : end + found] = Vt[:found].T * np.sqrt(share)
-        end += q
-    psi = np.maximum(1 - np.sum(loadings**2, axis=1), _LEAST_NOISE)
-    noise: list[Array] = [np.maximum(psi * scale**2, start.floor)[None, columns] for columns in start.columns]
-    return Mixture.trusted(np.ones(1), np.zeros((1, D)), (scale[:, None] * loadings)[None], noise, private)
+    n = float(len(views[0]) if weights is None else weights.sum())
+    return Scatter(n, found, log_likelihood)

@@ -21,7 +21,7 @@ from strangers import diagonal_mixture, fourth_moments
 
 import manifoldseq as ms
 from manifoldseq.execution import _blocks
-from manifoldseq_hierarchical import SubspaceEncoder, SubspaceKMeans
+from manifoldseq_hierarchical import HierarchicalSequenceEncoder, SubspaceEncoder, SubspaceKMeans
 from manifoldseq_hope import HOPE, PCAMovMF, SphericalKMeans, VonMisesFisherMixture
 from manifoldseq_lds import LDSKMeans
 from manifoldseq_mpcca import MixturePCCA
@@ -36,6 +36,8 @@ W = 1.0 + np.arange(240) % 3
 KEPT = {"tol": 0.0, "max_iter": 6, "random_state": 0}
 # steps of L-BFGS that are shortened look at the value and at the gradient in the units of EM, which is not doubled
 SOLVED = {**KEPT, "max_iter": 150}
+HOLED = [np.where(np.arange(view.size).reshape(view.shape) % 11 == 0, np.nan, view) for view in VIEWS]
+SHRUNK = {"shrinkage": 20.0, "diagonal": 0.2, "gate": 1.0}
 FITS: dict[str, tuple[str, Callable[..., Any]]] = {
     "vmf em": ("hope.vmf", lambda **o: VonMisesFisherMixture(4, **KEPT).fit(X, **o)),
     "vmf weights": (
@@ -50,6 +52,16 @@ FITS: dict[str, tuple[str, Callable[..., Any]]] = {
     "hope gmm": ("hope.gmm", lambda **o: HOPE(4, n_latent=3, family="gmm", solver="em", **KEPT).fit(X, **o)),
     "mpcca diag": ("mpcca", lambda **o: MixturePCCA(2, 2, covariance_type="diag", **KEPT).fit(VIEWS, **o)),
     "mpcca full": ("mpcca", lambda **o: MixturePCCA(2, 2, covariance_type="full", **SOLVED).fit(VIEWS, **o)),
+    "mpcca shrunk": ("mpcca.shrunk", lambda **o: MixturePCCA(2, 2, **SHRUNK, **KEPT).fit(VIEWS, **o)),
+    "mpcca shrunk, holes": (
+        "mpcca.shrunk", lambda **o: MixturePCCA(2, 2, missing="em", **SHRUNK, **KEPT).fit(HOLED, **o)
+    ),
+    "mpcca shrunk lbfgs": (
+        "mpcca.shrunk",
+        lambda **o: MixturePCCA(2, 2, solver="lbfgs", **SHRUNK, **KEPT).fit(
+            VIEWS, sample_weight=np.full(300, 2.0), **o
+        ),
+    ),
     "mpcca whole batches": (
         "mpcca", lambda **o: MixturePCCA(2, 2, covariance_type="diag", solver="online-em", **KEPT).fit(VIEWS, **o)
     ),
@@ -170,6 +182,23 @@ def test_the_default_centres_of_k_means_are_asked_of_their_record() -> None:
     ms.register(dataclasses.replace(record, batched=batched))
     LDSKMeans(2, n_states=2, n_init=1, max_iter=2, random_state=0).fit(S)
     assert calls
+
+
+@pytest.mark.parametrize("summary", ["mean", "key"])
+def test_an_encoder_stores_the_subspace_of_the_registered_initializer(summary: str) -> None:
+    path = np.cumsum(np.random.default_rng(0).standard_normal((400, 30)), axis=0)
+    make = HierarchicalSequenceEncoder(20, n_components=5, bits=8, relative=False, summary=summary)
+    before = clone(make).fit(path)
+    good = ms.get_model("hierarchical.subspace").initializers["closed-form"]
+
+    def reversed_(problem: Any, rng: Any) -> Any:
+        V, mu = good(problem, rng)
+        return V[:, ::-1], mu
+
+    ms.register(ms.hooks.InitializerSpec("closed-form", reversed_, model="hierarchical.subspace"))
+    after = clone(make).fit(path)
+    assert before.components_ is not None and after.components_ is not None
+    np.testing.assert_array_equal(after.components_, before.components_[::-1])
 
 
 def test_an_initializer_of_a_third_party_is_used_when_it_is_named() -> None:
