@@ -227,7 +227,7 @@ def test_many_problems_are_those_one_by_one(solver: str) -> None:
 
 def test_batches_ask_for_one_cost_and_for_rules_that_compile() -> None:
     problems = [compiled(quartic, M.Sphere(3), np.ones(3)), compiled(procrustes, M.Sphere(3), np.eye(3), np.ones(3))]
-    with pytest.raises(ValueError, match="have one cost function"):
+    with pytest.raises(ValueError, match="must have the same cost function"):
         ms.minimize_batch(problems, solver="jax:bb", seed=0)
     with pytest.raises(ValueError, match=r"MaxTime.* cannot be compiled"):
         ms.minimize_batch(problems[:1], n_problems=2, solver="jax:bb", seed=0, stop=ms.MaxTime(1.0))
