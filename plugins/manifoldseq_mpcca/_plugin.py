@@ -47,7 +47,10 @@ def manifoldseq_models() -> Iterator[hooks.ModelSpec]:
     yield hooks.ModelSpec(
         "mpcca.shrunk",
         base="mpcca:mpcca",
-        **{part: here(part) for part in ("prepare", "statistics", "value", "value_and_gradient")},
+        prepare=here("prepare"),
+        statistics=here("statistics"),
+        value=here("value"),
+        value_and_gradient=here("value_and_gradient"),
         initializers={"auto": here("clusters")},
         updates={"em": here("em")},
         equivalences={"permuted": at("permuted"), "rotated": at("rotated")},
