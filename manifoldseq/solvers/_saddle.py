@@ -18,10 +18,11 @@ from ..linalg import EPS, ONE, Decision, Scalar, unflattener
 from ._hessian import hessian_product
 from ._iterates import Iterate, Retraction, State, inner_product, random_direction, retracted, try_point
 
-PRODUCTS, PROBES, HIDDEN = 20, 4, 8
+PRODUCTS, PROBES, HIDDEN = 20, 5, 8
 """Maximum number of Hessian products of the search for negative curvature in problems that are not small: at a
 stationary point, and before a success. The curvature is measured again along at most HIDDEN directions. With three
-products before a success, one negative eigenvalue among 90 that differ by a factor of two is not found."""
+products before a success, one negative eigenvalue among 90 that differ by a factor of two is not found; with four, one
+among 34 that differ by a factor of eight is not."""
 
 FEW, CLEAR = 6, 0.02
 """After the first few products with a random tangent vector the lowest eigenvalue is below this share of the largest if

@@ -521,6 +521,22 @@ def test_no_success_at_a_saddle_wherever_it_is(solver: str, n: int, centre: floa
     assert not result.success or result.fun == pytest.approx(0.75, abs=1e-6), result
 
 
+@pytest.mark.parametrize("solver", SOLVERS)
+@pytest.mark.parametrize("unit", [1e-8, 1.0, 1e8])
+def test_no_success_at_a_saddle_in_one_factor(solver: str, unit: float) -> None:
+    """The other factor has eight times the curvature."""
+    one, start = around_a_saddle(30, 0.0)
+    A = np.diag(np.arange(1.0, 6.0))
+
+    def fused(x: tuple[np.ndarray, np.ndarray]) -> tuple[float, tuple[np.ndarray, np.ndarray]]:
+        fun, gradient = one.objective.value_and_gradient(x[0])  # type: ignore[misc]
+        return unit * float(fun + x[1] @ A @ x[1]), (unit * gradient, unit * 2 * A @ x[1])
+
+    problem = ms.Problem(Product(one.manifold, Sphere(5)), ms.objective(value_and_gradient=fused))
+    result = ms.minimize(problem, (start, np.full(5, 5**-0.5)), solver=solver)
+    assert not result.success or result.fun == pytest.approx(1.75 * unit, rel=1e-6), result
+
+
 def test_no_success_of_a_batch_at_a_saddle_at_the_origin() -> None:
     problem, start = around_a_saddle(30, 0.0)
     result = ms.minimize_batch([problem] * 3, np.stack([start, start + 0.1, start]))
