@@ -446,7 +446,9 @@ def _eps(state: State) -> float:
 
 
 def _finite(measures: Measures) -> bool:
-    return math.isfinite(measures.fun) and (measures.grad_norm is None or math.isfinite(measures.grad_norm))
+    slope, violation = measures.grad_norm, measures.feasibility
+    finite = math.isfinite
+    return finite(measures.fun) and (slope is None or finite(slope)) and (violation is None or finite(violation))
 
 
 def _or_nan(value: float | None) -> float:

@@ -26,7 +26,7 @@ from .estimators._starts import best_start
 from .execution import one_blas_thread
 from .hooks import get_solver
 from .hooks import records as hook_records
-from .linalg import dtype_of, freeze, tree_map
+from .linalg import dtype_of, freeze, norm, tree_map
 from .manifolds import Manifold
 from .objectives import Constraint, real_array
 from .objectives._cost import NotANumber, number
@@ -39,6 +39,8 @@ from .storage import Checkpoint
 
 DECREASE = PredictedDecrease()
 CLEAN, CLEAN_SINGLE = 1e-14, 1e-6
+FAR_OUT = {np.dtype(t): float(np.finfo(t).max) ** 0.25 for t in (np.float32, np.float64)}
+"""Norms of points beyond this value are a sign of an objective without a minimum."""
 
 
 def minimize(
@@ -463,7 +465,7 @@ def _result(
         time=run.time,
         feasibility=max(feasibility, final["feasibility"] or 0.0),
         complementarity=final["complementarity"],
-        note=" ".join(filter(None, [_note(run, final), searched(problem.manifold, x, component)])),
+        note=" ".join(filter(None, [_note(run, final), _far_out(run, x), searched(problem.manifold, x, component)])),
         solver=called,
         history=run.history,
         multipliers=multipliers and {name: np.array(values) for name, values in multipliers.items()},
@@ -484,6 +486,14 @@ def _note(run: Run, final: Mapping[str, Any]) -> str:
     if fun == first < last and not run.status.success:
         return f"The start is returned because the steps raised the objective to {last:.6g}: use a smaller step size."
     return ""
+
+
+def _far_out(run: Run, x: Any) -> str:
+    """Return a note about a run that has gone so far that its numbers nearly overflow."""
+    size = norm(x)
+    if run.status.success or not size > FAR_OUT[dtype_of(x)]:
+        return ""
+    return f"The norm of the point is {size:.3g}: the objective may decrease without bound."
 
 
 def _cleaned(manifold: Manifold[Point], x: Point) -> tuple[Point, float]:

@@ -48,7 +48,9 @@ class Status(Enum):
         "The constraints could not be satisfied from this start: check that a feasible point exists, or try another "
         "start."
     )
-    NON_FINITE = "The objective or its gradient is NaN or infinite; the last finite point, if any, is returned."
+    NON_FINITE = (
+        "The objective, a constraint or a derivative is NaN or infinite; the last finite point, if any, is returned."
+    )
     ESTIMATE_ONLY = (
         "A mini-batch met the stopping rule, but the whole data set does not; use larger batches or more steps."
     )

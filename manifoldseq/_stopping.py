@@ -337,7 +337,7 @@ class PredictedDecrease(StoppingRule):
     multiplied by a number. The curvatures of the last two steps must be positive and agree within a factor of 100, and
     the last step must have been short (``X/100``) or must have changed the value little (``|f|/1000``). Near the
     boundary of an open manifold the negative Euclidean gradient must not point inward. Before a run of ``minimize``
-    ends by this rule, six products with the Hessian or, where there are none, six more gradients look for negative
+    ends by this rule, seven products with the Hessian or, where there are none, seven more gradients look for negative
     curvature in a random direction and measure the curvature ahead, ``‖g‖/‖H⁻¹g‖`` in the plane of g and Hg; it counts
     as one more κ and must be positive. In up to 100 dimensions, and no more than the evaluations so far, six products
     look for negative curvature; if the smallest curvature that they see is below 2 % of the largest, the search goes on

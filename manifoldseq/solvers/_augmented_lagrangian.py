@@ -453,7 +453,8 @@ class Penalized:
 
     def weights(self, c: np.ndarray) -> np.ndarray:
         """Return the multipliers for which Lagrangian and augmented Lagrangian have the same gradient."""
-        weights = self.multipliers + self.penalty * c
+        with np.errstate(invalid="ignore"):  # constraints that are infinite end the run
+            weights = self.multipliers + self.penalty * c
         weights[self.n :] = np.maximum(weights[self.n :], 0.0)
         return weights
 

@@ -390,3 +390,12 @@ def test_points_and_multipliers_belong_to_the_caller() -> None:
     assert result.multipliers is not None
     for array in (result.x, *result.multipliers.values()):
         array[...] = 0
+
+
+@pytest.mark.parametrize("solver", ["sqp", "augmented-lagrangian"])
+@pytest.mark.parametrize("value", [np.nan, np.inf])
+def test_a_constraint_that_is_not_finite_is_named(solver: str, value: float) -> None:
+    f = ms.objective(lambda x: float(x @ x), lambda x: 2 * x)
+    g = ms.constraint(lambda x: value, vjp=lambda x, w: np.zeros(3))
+    result = ms.minimize(ms.Problem(ms.manifolds.Euclidean(3), f, inequalities=g), np.ones(3), solver=solver)
+    assert result.status is ms.Status.NON_FINITE and "a constraint" in result.message

@@ -435,6 +435,7 @@ def test_a_cost_without_a_minimum_is_not_solved(solver: str, cost: str) -> None:
     with np.errstate(all="ignore"):
         result = ms.minimize(ms.Problem(manifold, ms.objective(f, g)), start, solver=solver)
     assert not result.success
+    assert cost != "linear" or solver == "bb" or "may decrease without bound" in result.message
 
 
 def low_rank(n: int, k: int, gap: float, seed: int) -> tuple[ms.Problem, float]:
@@ -518,6 +519,22 @@ def test_no_success_at_a_saddle_wherever_it_is(solver: str, n: int, centre: floa
     """At the origin, the scale of the points falls with the gradient, which must not hide the curvature."""
     result = ms.minimize(*around_a_saddle(n, centre), solver=solver)
     assert not result.success or result.fun == pytest.approx(0.75, abs=1e-6), result
+
+
+@pytest.mark.parametrize("solver", SOLVERS)
+@pytest.mark.parametrize("unit", [1e-8, 1.0, 1e8])
+def test_no_success_at_a_saddle_in_one_factor(solver: str, unit: float) -> None:
+    """The other factor has eight times the curvature."""
+    one, start = around_a_saddle(30, 0.0)
+    A = np.diag(np.arange(1.0, 6.0))
+
+    def fused(x: tuple[np.ndarray, np.ndarray]) -> tuple[float, tuple[np.ndarray, np.ndarray]]:
+        fun, gradient = one.objective.value_and_gradient(x[0])  # type: ignore[misc]
+        return unit * float(fun + x[1] @ A @ x[1]), (unit * gradient, unit * 2 * A @ x[1])
+
+    problem = ms.Problem(Product(one.manifold, Sphere(5)), ms.objective(value_and_gradient=fused))
+    result = ms.minimize(problem, (start, np.full(5, 5**-0.5)), solver=solver)
+    assert not result.success or result.fun == pytest.approx(1.75 * unit, rel=1e-6), result
 
 
 def test_no_success_of_a_batch_at_a_saddle_at_the_origin() -> None:
