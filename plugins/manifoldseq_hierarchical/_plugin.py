@@ -16,6 +16,7 @@ Files by subject. A file imports only from its own row and from the rows below i
 """
 
 from collections.abc import Iterator
+from typing import Any
 
 import manifoldseq as ms
 from manifoldseq import hooks
@@ -53,9 +54,10 @@ def manifoldseq_models() -> Iterator[hooks.ModelSpec]:
         ),
     ):
         at = f"manifoldseq_hierarchical.{file}:{{}}".format
+        parts: dict[str, Any] = {part: at(part) for part in ("prepare", "manifold", "statistics", "value_and_gradient")}
         yield hooks.ModelSpec(
             f"hierarchical.{name}",
-            **{part: at(part) for part in ("prepare", "manifold", "statistics", "value_and_gradient")},
+            **parts,
             initializers={"k-means++": at("k_means"), "random": at("random"), "segments": at("segments")},
             value=at("value"),
             updates={update: at(update)},

@@ -75,9 +75,10 @@ def manifoldseq_models() -> Iterator[hooks.ModelSpec]:
         reference="Banerjee, Dhillon, Ghosh, Sra, JMLR 6 (2005)",
     )
     at = "manifoldseq_hope.mixtures._cosines:{}".format
+    parts = {part: at(part) for part in ("prepare", "manifold", "statistics", "value_and_gradient")}
     yield hooks.ModelSpec(
         "hope.cosine",
-        **{part: at(part) for part in ("prepare", "manifold", "statistics", "value_and_gradient")},
+        **parts,
         initializers={"seeds": at("seeds")},
         updates={"means": at("means")},
         equivalences={"permuted": at("permuted")},

@@ -44,10 +44,11 @@ def manifoldseq_models() -> Iterator[hooks.ModelSpec]:
         reference=_PAPER,
     )
     here = "manifoldseq_mpcca._shrunk:{}".format
+    parts = {part: here(part) for part in ("prepare", "statistics", "value", "value_and_gradient")}
     yield hooks.ModelSpec(
         "mpcca.shrunk",
         base="mpcca:mpcca",
-        **{part: here(part) for part in ("prepare", "statistics", "value", "value_and_gradient")},
+        **parts,
         initializers={"auto": here("clusters")},
         updates={"em": here("em")},
         equivalences={"permuted": at("permuted"), "rotated": at("rotated")},
