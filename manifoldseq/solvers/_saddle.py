@@ -278,20 +278,28 @@ def curvature_ahead(
             ahead, negative = axis.put((ahead, negative), some, (lowest, below))
     told = axis.no(negative)  # if it is negative, a path of special symmetry leads to a saddle point
     if axis.any(told):
-        ahead = axis.put(ahead, told, _along_gradient(*axis.take(told, problem, at, seen, look, inverse)))
+        ahead = axis.put(ahead, told, _along_gradient(*axis.take(told, problem, at, seen, look, inverse, ahead)))
     return ahead
 
 
 def _along_gradient(
-    problem: Problem, at: Iterate, seen: Scalar, look: Look, inverse: Callable[[np.ndarray], np.ndarray] | None
+    problem: Problem,
+    at: Iterate,
+    seen: Scalar,
+    look: Look,
+    inverse: Callable[[np.ndarray], np.ndarray] | None,
+    least: Scalar,
 ) -> Scalar:
-    """Return the curvature ahead in the Krylov space of the gradient, or zero if rounding hides it."""
-    axis = problem.axis
+    """Return the curvature ahead in the Krylov space of the gradient, or zero if rounding hides it.
+
+    `least` is the lowest curvature in the Krylov space of a random tangent vector.
+    """
+    axis, dot = problem.axis, inner_product(problem, at.x)
     # the Hessian in the plane of g and H g: ‖H⁻¹ g‖ = ‖g‖ ‖V₁/w‖, so that the curvature ahead is 1 / ‖V₁/w‖
     basis, H, error, images = krylov(problem, at, at.grad, 2, None)
     if not basis:
         if problem.objective.hessian_product is not None:
-            return _along_gradient(_by_differences(problem), at, seen, look, inverse)
+            return _along_gradient(_by_differences(problem), at, seen, look, inverse, least)
         return axis.filled(at.x, 0.0)
     w, V = axis.eigh(H)
     largest = axis.most(axis.number(np.abs(w).max(axis=-1)), seen)
@@ -299,13 +307,18 @@ def _along_gradient(
         share, floor = np.abs(V[..., 0, :]), 1e-300 + error * np.expand_dims(largest, -1)
         way = share / np.maximum(w, floor)
         # a curvature that the error hides may be much smaller than the error, where the gradient is more than an error
-        beyond = (share - 2 * floor / np.abs(w).max(axis=-1, keepdims=True)) / (UNSEEN * floor)
+        beyond = (share - 2 * error) / (UNSEEN * floor)
         way = np.where(w < floor, np.maximum(way, beyond), way)
         most = np.maximum(way.max(axis=-1), 1e-300)  # squares may leave the range
         ahead = axis.number(1 / (most * np.linalg.norm(way / np.expand_dims(most, -1), axis=-1)))
     lowest = axis.number(w[..., 0])
     negative = lowest < -10 * error * largest
     told = axis.no(negative) & (largest > 0) & (10 * error * largest < ahead) & (ahead < math.inf)
+    # next to a curved valley the way to its floor is short, and what follows along it is hidden
+    decrease = 0.5 * axis.ratio(at.grad_norm, ahead, math.inf) * at.grad_norm
+    alone = axis.filled(at.x, True) if len(basis) < 2 else dot(basis[1], basis[1]) == 0  # an eigenvector
+    hidden = axis.where(alone, axis.least(lowest, least), lowest) < error * largest
+    told = told & axis.no(hidden & (decrease > LOOSE * look.decrease))
     if axis.any(told):
         some = axis.take(told, problem, at, tuple(basis), tuple(images), H, w, error * largest, look, inverse)
         ahead = axis.put(ahead, told, axis.least(axis.take(told, ahead), _curvature_beyond(*some)))

@@ -146,7 +146,9 @@ def look_ahead(
     basis, images = bases[1][: min(2, dim)], all_images[1][: min(2, dim)]
     w, V, H = spectrum(basis, images, min(2, dim))
     largest = jnp.maximum(jnp.max(jnp.abs(w)), look.seen)
-    way = jnp.abs(V[0]) / jnp.maximum(w, tiny + eps * largest)
+    share, floor = jnp.abs(V[0]), tiny + eps * largest
+    way = share / jnp.maximum(w, floor)
+    way = jnp.where(w < floor, jnp.maximum(way, (share - 2 * eps) / (UNSEEN * floor)), way)
     top = jnp.maximum(jnp.max(way), tiny)
     ahead = 1 / (top * norm(way / top))
     bent = w[0] < -10 * eps * largest

@@ -636,3 +636,26 @@ def test_a_sequence_of_points_of_a_product_is_an_error_that_tells_how_to_stack_t
         ms.minimize_batch([problem] * 3, points)
     stacked = tuple(np.stack(parts) for parts in zip(*points, strict=True))
     assert ms.minimize_batch([problem] * 3, stacked).success.all()
+
+
+def test_a_curved_valley_far_from_its_minimum_is_no_success() -> None:
+    """The error of products hides the curvature along the valley, which is far below what the error allows."""
+
+    def rosenbrock(x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        a, b = 1 - x[:, 0], x[:, 1] - x[:, 0] ** 2
+        return a**2 + 100 * b**2, np.stack([-2 * a - 400 * x[:, 0] * b, 200 * b], axis=1)
+
+    def single(x: np.ndarray) -> tuple[float, np.ndarray]:
+        fun, grad = rosenbrock(x[None])
+        return float(fun[0]), grad[0]
+
+    R2, rng = ms.manifolds.Euclidean(2), np.random.default_rng(0)
+    starts = rng.standard_normal((60, 2)) * 1e6
+    for solver in ("lbfgs", "bb"):
+        found = ms.minimize_batch(
+            ms.Problem(R2, ms.objective(batched=lambda x, which: rosenbrock(x))), starts, solver=solver
+        )
+        assert found.fun[found.success].max(initial=0) < 1e-6, solver
+    for x in starts[:20]:
+        result = ms.minimize(ms.Problem(R2, ms.objective(value_and_gradient=single)), x, solver="lbfgs")
+        assert result.fun < 1e-6 or not result.success
