@@ -154,20 +154,21 @@ def _probed(problem: Problem, at: Iterate, sums: np.ndarray, unknown: np.ndarray
 def scale_of_entries(problem: Problem, kept: State, dtype: Any, other: Any = 1.0, coarse: bool = False) -> Vector:
     """Return the scale of each entry of a flat vector: of its factor, the common scale if unknown, or `other`.
 
-    `other` is used before scales exist. A coarse scale is a power of 16, which changes rarely, because the step sizes
-    of BB need a constant metric.
+    `other` is used before scales exist. A coarse scale is relative to the common scale and a power of 16, so that it
+    changes rarely, because the step sizes of BB need a constant metric.
     """
     sums = kept["scales"]
     F = sums.shape[-1] // 2
     sy, yy = sums[..., :F], sums[..., F:]
     with np.errstate(all="ignore"):
         scale = sy / yy
-        if not 0 < scale.min() <= scale.max() < np.inf:
+        known = 0 < scale.min() <= scale.max() < np.inf
+        if coarse or not known:
             whole = sy.sum(axis=-1, keepdims=True) / yy.sum(axis=-1, keepdims=True)
             whole = np.where((whole > 0) & (whole < np.inf), whole, 1.0)
-            scale = np.where((scale > 0) & (scale < np.inf), scale, whole)
+            scale = scale if known else np.where((scale > 0) & (scale < np.inf), scale, whole)
     if coarse:
-        scale = 16.0 ** np.round(np.log2(scale) / 4)
+        scale = 16.0 ** np.round(np.log2(scale / whole) / 4)
     scale = np.where(np.asarray(has_scales(kept))[..., None], scale, np.asarray(other)[..., None])
     return _entries(problem, scale.astype(dtype, copy=False))
 

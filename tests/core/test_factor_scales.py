@@ -176,3 +176,23 @@ def test_a_preconditioner_of_the_trust_region() -> None:
     np.testing.assert_allclose(helped.x, 0, atol=1e-3)
     with pytest.raises(TypeError, match=r"TR\(precondition=3\): pass a function"):
         ms.solvers.TR(precondition=3)  # type: ignore[arg-type]
+
+
+def test_coarse_scales_of_bb_do_not_depend_on_the_unit_of_the_objective() -> None:
+    """They are relative: an absolute power of 16 changes back and forth where the scales are near 4."""
+    rng = np.random.default_rng(0)
+    M = Product(Euclidean(6), Euclidean(4))
+    A = np.diag(np.geomspace(0.02, 1.0, 10)) + 0.01 * np.ones((10, 10))
+    start = M.random_point(rng)
+
+    def run(unit: float) -> ms.Result:
+        def cost(x: tuple[np.ndarray, np.ndarray]) -> tuple[float, tuple[np.ndarray, np.ndarray]]:
+            z = np.concatenate(x)
+            g = unit * (A @ z + 0.1 * z**3)
+            return unit * float(0.5 * z @ A @ z + 0.025 * (z**4).sum()), (g[:6], g[6:])
+
+        problem = ms.Problem(M, ms.objective(value_and_gradient=cost))
+        return ms.minimize(problem, start, solver="bb", stop=ms.GradientNorm(1e-9, relative=True))
+
+    counts = [run(2.0**k).nfev for k in range(-4, 5)]
+    assert len(set(counts)) == 1, counts
