@@ -8,10 +8,10 @@ return registered objects by name. Other public names are in the packages ``lina
 
 from importlib import import_module
 
-from ._lazy import lazy_names
+from ._lazy import lazy_names as _lazy_names
 
 __version__ = "0.1.0"
 
-__getattr__, __dir__, __all__ = lazy_names(__name__, __file__)
+__getattr__, __dir__, __all__ = _lazy_names(__name__, __file__)
 
 import_module(f"{__name__}.catalogue")  # hands the core's own records to the hooks

@@ -46,6 +46,7 @@ SAYS = {
     "execution": "maps, sums",
     "_checks": "parameters",
     "_copies": "frozen dataclasses",
+    "_lazy": "lazy names",
     "_quoted": "values in messages",
     "_extras": "optional packages",
 }

@@ -9,7 +9,7 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 import scipy.linalg
 
-from ..linalg import eigh, smallest_eigenvalue, symmetric
+from ..linalg import EPS, eigh, smallest_eigenvalue, symmetric
 from ._base import InFrame, Manifold, _root, logarithmic_longest, size
 from ._geodesics import growth
 from ._memory import remembered
@@ -305,12 +305,13 @@ def cholesky(x: np.ndarray) -> _Cholesky:
     except np.linalg.LinAlgError:
         # an eigenvalue is zero up to rounding, or a line search went out of range (NaN)
         w, V = eigh(base)
-        half = V * np.sqrt(np.maximum(w, np.finfo(np.float64).tiny))[..., None, :]
+        least = np.maximum(EPS[np.dtype(np.float64)] ** 2 * w[..., -1:], np.finfo(np.float64).tiny)
+        half = V * np.sqrt(np.maximum(w, least))[..., None, :]
         L = np.linalg.qr(half.mT)[1].mT
         diagonal = np.diagonal(L, axis1=-2, axis2=-1)
         L = L * np.where(diagonal < 0, -1.0, 1.0)[..., None, :]
         place = np.arange(L.shape[-1])
-        L[..., place, place] = np.maximum(np.abs(diagonal), np.finfo(np.float64).tiny ** 0.5)
+        L[..., place, place] = np.maximum(np.abs(diagonal), least**0.5)
     if L.ndim == 2:
         return _Cholesky(L, _INVERT(L, lower=1)[0])
     try:

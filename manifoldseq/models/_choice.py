@@ -33,7 +33,8 @@ def as_good(values: Array, best: Array) -> bool:
     ----------
     values, best : ndarray of shape (n,)
         Figures of two settings on the same n folds, halves or rows, n >= 2. A setting with a figure that is not finite
-        is not as good.
+        is not as good, nor is one with a single figure that is lower: the mean difference is then one standard error,
+        however large it is.
 
     Examples
     --------
@@ -41,11 +42,14 @@ def as_good(values: Array, best: Array) -> bool:
     True
     >>> as_good(np.array([0.8, 1.8, 2.8]), np.array([1.0, 2.0, 3.0]))
     False
+    >>> as_good(np.array([1.0, 2.0, 2.9]), np.array([1.0, 2.0, 3.0]))
+    False
     """
     if not np.isfinite(values).all():
         return False
     behind = best - values
-    return bool(behind.mean() <= behind.std(ddof=1) / np.sqrt(len(behind)))
+    mean, error = behind.mean(), behind.std(ddof=1) / np.sqrt(len(behind))
+    return bool(mean <= 0 or mean < (1 - 1e-9) * error)
 
 
 def preferred(values: Sequence[Array], preference: Sequence[Any]) -> int:
@@ -80,7 +84,8 @@ def summary(values: Array) -> tuple[Array, Array]:
     >>> [float(x) for x in summary(np.array([1.0, 3.0]))]
     [2.0, 1.0]
     """
-    return values.mean(axis=-1), values.std(axis=-1, ddof=1) / np.sqrt(values.shape[-1])
+    with np.errstate(invalid="ignore"):  # figures that are not finite
+        return values.mean(axis=-1), values.std(axis=-1, ddof=1) / np.sqrt(values.shape[-1])
 
 
 @dataclass(frozen=True, eq=False)

@@ -319,7 +319,9 @@ def prepare(
     data : array-like of shape (N, d), or Frames
     n_clusters : int
     n_components : int, optional
+        The number of coordinates; by default one less than there are clusters.
     shrinkage : float, "auto" or "ledoit-wolf"
+        The weight of the target in the covariance.
     seed : int or numpy.random.Generator
         The seed of the k-means that estimates the level of the prior.
     """

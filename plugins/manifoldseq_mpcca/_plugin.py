@@ -46,7 +46,7 @@ def manifoldseq_models() -> Iterator[hooks.ModelSpec]:
     here = "manifoldseq_mpcca._shrunk:{}".format
     yield hooks.ModelSpec(
         "mpcca.shrunk",
-        base="mpcca:mpcca",
+        base="mpcca",
         prepare=here("prepare"),
         statistics=here("statistics"),
         value=here("value"),

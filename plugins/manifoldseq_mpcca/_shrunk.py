@@ -111,6 +111,7 @@ def prepare(
     diagonal : float
         Weight of the diagonal of the pooled covariance in the prior.
     within : Mixture, optional
+        A mixture whose clusters give the prior; by default those of k-means.
     seed : int or numpy.random.Generator
         The seed of k-means.
     """

@@ -166,7 +166,10 @@ def test_numbers_of_poses_have_64_bits(tmp_path: Path) -> None:
     [
         ("VERTEX_XY 0 1 2\n", "line 1 begins with VERTEX_XY"),
         ("VERTEX_SE2 0 1 2\n", r"line 1 \(VERTEX_SE2\) has 3 numbers"),
-        ("VERTEX_SE2 0 0 0 0\nVERTEX_SE3:QUAT 1 0 0 0 0 0 0 1\n", r"line 2 has a pose of SE\(3\), the lines"),
+        (
+            "VERTEX_SE2 0 0 0 0\nVERTEX_SE3:QUAT 1 0 0 0 0 0 0 1\n",
+            r"line 2 has a pose of SE\(3\), but the earlier lines",
+        ),
         ("VERTEX_SE2 0 0 0 0\nEDGE_SE2 0 7 0 0 0 1 0 0 1 0 1\n", "no vertex has the number 7"),
         ("# nothing\n", "has no vertices"),
         ("VERTEX_SE2 0 0 0 zero\n", "line 1: could not convert"),

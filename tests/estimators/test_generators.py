@@ -59,6 +59,7 @@ def resumable() -> list[str]:
         if (
             plugin.name != "session"
             and record.name != "subspace-encoder"
+            and "random_state" in signature(factory).parameters
             and "checkpoint" in signature(factory.fit).parameters
         ):
             found.append(record.name)
