@@ -20,7 +20,9 @@ from ._iterates import Dot, Iterate, State, inner_product, secant
 from ._precondition import (
     Precondition,
     check_precondition,
+    entries_of,
     has_scales,
+    metric_of_factors,
     no_scales,
     preconditioned,
     scale_of_entries,
@@ -183,7 +185,11 @@ class BarzilaiBorwein(Descent):
 
     def begin(self, problem: Problem, at: Iterate) -> State:
         filled = problem.axis.filled
-        return {"step": filled(at.x, math.nan), "even": filled(at.x, True), **no_scales(problem, at)}
+        return {"step": filled(at.x, math.nan), "even": filled(at.x, True), **self._unscaled(problem, at)}
+
+    def _unscaled(self, problem: Problem, at: Iterate) -> State:
+        memory = no_scales(problem, at)
+        return {**memory, "metric": np.ones((*at.grad.shape[:-1], memory["scales"].shape[-1] // 2))} if memory else {}
 
     def query(self, problem: Problem, at: Iterate, kept: State) -> Direction:
         plain, first = problem.axis.filled(at.x, True), kept["step"]
@@ -191,13 +197,13 @@ class BarzilaiBorwein(Descent):
             return Direction(-at.grad, -at.grad_norm * at.grad_norm, at.grad_norm, first, plain)
         vector, dot = -at.grad, inner_product(problem, at.x)
         if np.any(has_scales(kept)):
-            vector = scale_of_entries(problem, kept, vector.dtype, coarse=True) * vector
+            vector = entries_of(problem, kept["metric"].astype(vector.dtype, copy=False)) * vector
         return Direction(vector, dot(at.grad, vector), abs(dot(vector, vector)) ** 0.5, first, plain)
 
     def simpler(self, problem: Problem, at: Iterate, kept: State) -> tuple[State, Decision]:
         if "scales" not in kept:
             return kept, problem.axis.filled(at.x, False)
-        plain = {**kept, "step": problem.axis.filled(at.x, math.nan), **no_scales(problem, at)}
+        plain = {**kept, "step": problem.axis.filled(at.x, math.nan), **self._unscaled(problem, at)}
         return plain, has_scales(kept)
 
     def learn(
@@ -211,8 +217,8 @@ class BarzilaiBorwein(Descent):
             s, y = axis.times(t, carry(went.vector)), new.grad - last
             product, length = dot(s, y), dot(s, s)
             memory = with_pair(problem, new, (s, y), kept)
-            # in the metric of the scales
-            D = scale_of_entries(problem, memory, y.dtype, coarse=True)
+            memory["metric"] = metric_of_factors(memory, kept["metric"])
+            D = entries_of(problem, memory["metric"].astype(y.dtype, copy=False))
             long = axis.ratio(dot(s, s / D), abs(product), math.inf)
             short = axis.ratio(abs(product), dot(y, D * y), math.inf)
             curvature = secant(product, length)

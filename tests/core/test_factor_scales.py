@@ -19,7 +19,7 @@ from manifoldseq.manifolds import (
     Sphere,
     Stiefel,
 )
-from manifoldseq.solvers._precondition import factor_sizes, scale_of_entries, with_pair
+from manifoldseq.solvers._precondition import factor_sizes, metric_of_factors, scale_of_entries, with_pair
 
 UNITS = (1e-4, 1.0, 1e4)
 
@@ -178,8 +178,20 @@ def test_a_preconditioner_of_the_trust_region() -> None:
         ms.solvers.TR(precondition=3)  # type: ignore[arg-type]
 
 
-def test_coarse_scales_of_bb_do_not_depend_on_the_unit_of_the_objective() -> None:
-    """They are relative: an absolute power of 16 changes back and forth where the scales are near 4."""
+def test_the_metric_of_bb_changes_rarely() -> None:
+    rng = np.random.default_rng(0)
+    metric, changed = np.ones((2, 3)), []
+    for steps in range(1, 201):
+        sums = np.concatenate([10.0 ** rng.uniform(-6, 6, (2, 3)), np.ones((2, 3))], axis=1)
+        new = metric_of_factors({"scales": sums, "steps": np.array([steps, 3])}, metric)
+        assert (new[1] == 1).all()
+        changed += [steps] if (new != metric).any() else []
+        metric = new
+    assert changed == [5, 10, 20, 40, 80, 160]
+
+
+def test_the_metric_of_bb_does_not_depend_on_the_unit_of_the_objective() -> None:
+    """It is relative: an absolute power of 16 changes back and forth where the scales are near 4."""
     rng = np.random.default_rng(0)
     M = Product(Euclidean(6), Euclidean(4))
     A = np.diag(np.geomspace(0.02, 1.0, 10)) + 0.01 * np.ones((10, 10))
