@@ -7,6 +7,7 @@ maximum-likelihood loadings and noise for this covariance. No step lowers the po
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
@@ -132,7 +133,7 @@ def prepare(
         return blocks.sum(statistics, sweep, mixture.point)
 
     rng = np.random.default_rng(seed)
-    before = rng.bit_generator.state
+    before = _place(rng)
     rows = _clustered(model, rng) if within is None else found(within)
     model = replace(model, pooled=_pooled(model, rows))
     if within is None:
@@ -146,10 +147,15 @@ def prepare(
 
 def _clustered(model: Model, rng: np.random.Generator) -> Scatter:
     """Return the sums for the clusters of k-means; those of the prior are known."""
-    if model.known is not None and model.known[0] == rng.bit_generator.state:
+    if model.known is not None and model.known[0] == _place(rng):
         _, rng.bit_generator.state, found = model.known
         return found
     return Scatter(model.n, model.drawn(rng).scatter(), -np.inf)
+
+
+def _place(rng: np.random.Generator) -> str:
+    """Return the state of a generator as text; that of a Mersenne Twister has an array."""
+    return json.dumps(rng.bit_generator.state, default=np.ndarray.tolist)
 
 
 def _pooled(model: Model, found: Scatter) -> Array:

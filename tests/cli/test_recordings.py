@@ -84,7 +84,7 @@ def test_three_clusters_are_chosen(run: Run, tmp_path: Path, form: str) -> None:
     assert about["chosen"]["n_clusters"] == 3 and about["parameters"]["n_clusters"] == "auto"
     assert "chosen: n_clusters=3, n_states=" in out
     page = (tmp_path / "run" / "report.html").read_text()
-    assert "How the settings were chosen" in page and "Agreement of clusterings of two halves of the data" in page
+    assert "How the settings were chosen" in page and "The compared settings with the figure that decided" in page
     assert agreement(assignments(tmp_path / "run")) == 1.0
 
 
