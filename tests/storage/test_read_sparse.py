@@ -53,7 +53,7 @@ DEFECTS = {
     "no rows": ({"shape": np.array([0, 3])}, "array 'shape' is .0, 3."),
     "negative shape": ({"shape": np.array([-4, 3])}, "array 'shape' is .-4, 3."),
     "shape of floats": ({"shape": np.array([4.0, 3.0])}, "array 'shape' is .4.0, 3.0."),
-    "other shape": ({"shape": np.array([5, 3])}, r"array 'indptr' has shape \(5,\) of int32, .* has 6 whole numbers"),
+    "other shape": ({"shape": np.array([5, 3])}, r"array 'indptr' has shape \(5,\) of int32, .* needs 6 whole numbers"),
     "giant columns": ({"shape": np.array([4, 10**12])}, "GiB of memory"),
     "giant rows": ({"shape": np.array([2**62, 3])}, "GiB of memory"),
     "giant and unsigned": ({"shape": np.array([2**64 - 1, 2**64 - 1], np.uint64)}, "GiB of memory"),
@@ -72,7 +72,7 @@ DEFECTS = {
     "no indptr": ({"indptr": None}, "without the array 'indptr'"),
     "no indices": ({"indices": None}, "without the array 'indices'"),
     "no entries": ({"data": [], "indices": np.empty(0, int), "indptr": np.zeros(5, int)}, "without entries"),
-    "coo, row beyond": ({**COO, "row": [0, 4]}, "array 'row' has the index 4, of 4"),
+    "coo, row beyond": ({**COO, "row": [0, 4]}, "array 'row' has the index 4, but indices must be below 4"),
     "coo, no col": ({**COO, "col": None}, "without the array 'col'"),
     "coo, giant": ({**COO, "shape": [10**12, 10**12]}, "GiB of memory"),
 }
