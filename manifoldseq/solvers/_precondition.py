@@ -175,8 +175,8 @@ def metric_of_factors(kept: State, before: np.ndarray) -> np.ndarray:
     """Return the scale of each factor relative to the common scale, as powers of 16: a metric for BB, (F,) or (B, F).
 
     The step sizes of BB need a constant metric. The metric changes only after 5, 10, 20, 40, ... steps. If it followed
-    the scales in every step, BB did not find a mean of dynamical systems in 30,000 steps; now it takes 1,100. Scales
-    that differ by less than a factor of 16 count as equal.
+    the scales in every step, BB would not find a mean of dynamical systems in 30,000 steps; with this rule it takes
+    1,100. Scales that differ by less than a factor of 16 count as equal.
     """
     steps = np.asarray(kept["steps"])
     times = steps // DELAY

@@ -306,7 +306,8 @@ def _along_gradient(
     with np.errstate(all="ignore"):
         share, floor = np.abs(V[..., 0, :]), 1e-300 + error * np.expand_dims(largest, -1)
         way = share / np.maximum(w, floor)
-        # a curvature that the error hides may be much smaller than the error, where the gradient is more than an error
+        # a curvature that the error of products hides can be much smaller than this error; that matters only if the
+        # component of the gradient in its direction is larger than an error
         beyond = (share - 2 * error) / (UNSEEN * floor)
         way = np.where(w < floor, np.maximum(way, beyond), way)
         most = np.maximum(way.max(axis=-1), 1e-300)  # squares may leave the range
@@ -314,7 +315,7 @@ def _along_gradient(
     lowest = axis.number(w[..., 0])
     negative = lowest < -10 * error * largest
     told = axis.no(negative) & (largest > 0) & (10 * error * largest < ahead) & (ahead < math.inf)
-    # next to a curved valley the way to its floor is short, and what follows along it is hidden
+    # near a curved valley the distance to its bottom is short, but the error hides the curvature along the valley
     decrease = 0.5 * axis.ratio(at.grad_norm, ahead, math.inf) * at.grad_norm
     alone = axis.filled(at.x, True) if len(basis) < 2 else dot(basis[1], basis[1]) == 0  # an eigenvector
     hidden = axis.where(alone, axis.least(lowest, least), lowest) < error * largest
