@@ -101,7 +101,7 @@ def test_commands_of_page_run(page: Path, tmp_path: Path) -> None:
     """Type the page: its Python files and code first, then its commands in order."""
     text = page.read_text(encoding="utf-8")
     code = blocks(page, "python")
-    for found in re.finditer(r"The file `([\w.]+\.py)`", text):  # the next block is what it holds
+    for found in re.finditer(r"The file\s+`([\w.]+\.py)`", text):  # the next block is what it holds
         following = text[: found.start()].count("```python\n")
         (tmp_path / found[1]).write_text(code[following], encoding="utf-8")
     run(["-c", "".join(code)], tmp_path)
