@@ -59,10 +59,11 @@ def steepest(precondition: Precondition | None, problem: Problem, at: Iterate) -
     return problem.axis.where(descends, (direction, slope), plain)
 
 
-FORGET, PROBED, DELAY = 0.8, 0.1, 5
+FORGET, PROBED, DELAY, APART = 0.8, 0.1, 5, 16.0
 """The weight of older pairs in a scale falls by the first number per step. A factor whose share of ⟨s, y⟩ is below the
 second number has its scale measured. Scales are used after so many steps as the third number says: the first steps
-choose a basin, and with scales they went into worse minima of four in eight mixtures of normal distributions.
+choose a basin, and with scales they went into worse minima of four in eight mixtures of normal distributions. If a
+scale exceeds the common scale by the fourth number when scales are first used, L-BFGS forgets its pairs.
 
 Evaluations of L-BFGS on six products, with one factor in units of 1 to 1e4 (``make bench-engine ARGS=units``): 94 in
 the geometric mean; 400 with one scale for all factors, where runs of 1,000 iterations were cut off."""
@@ -99,15 +100,17 @@ def no_scales(problem: Problem, at: Iterate) -> State:
     return {"scales": np.zeros((*rows, 2 * factors)), "steps": problem.axis.filled(at.x, 0)} if factors > 1 else {}
 
 
-def with_pair(problem: Problem, at: Iterate, pair: Sequence[Vector], kept: State, hessian: str = "auto") -> State:
-    """Return the memory after a step s that changed the gradient by y; without ⟨s, y⟩ > 0 the sums stay.
+def with_pair(
+    problem: Problem, at: Iterate, pair: Sequence[Vector], kept: State, hessian: str = "auto", longer: float = 1.0
+) -> State:
+    """Return the memory after a step s that changed the gradient by y; without ⟨s, y⟩ > 0 all scales grow by `longer`.
 
     Steps change most in the factors with large gradients. When scales are first used, products with the Hessian give
     those of the other factors.
     """
     old, steps = kept["scales"], kept["steps"] + 1
     new, curved = _in_units_of(_products(problem, at.x, *pair[:2]))
-    sums = np.where(curved, FORGET * old + new, old)
+    sums = np.where(curved, FORGET * old + new, old / np.repeat((1.0, longer), old.shape[-1] // 2))
     now = np.asarray(steps == DELAY)[..., None]
     if now.any():
         sums = _probed(problem, at, sums, now & _unprobed(sums), hessian)
@@ -117,6 +120,19 @@ def with_pair(problem: Problem, at: Iterate, pair: Sequence[Vector], kept: State
 def has_scales(kept: State) -> Any:
     """Return whether scales are used: a bool, or an array (B,) for rows."""
     return kept["steps"] >= DELAY
+
+
+def begin_apart(kept: State) -> Any:
+    """Return whether scales are used from this step on and differ much: a bool, or an array (B,) for rows.
+
+    Steps with one scale have hardly changed the factors with large scales. Their pairs describe how other factors
+    change the gradients of these factors, and directions from them would keep the factors where they are.
+    """
+    begin = kept["steps"] == DELAY
+    if begin is False or not np.any(begin):
+        return begin
+    scale, whole = _scales(kept["scales"])
+    return begin & (scale > APART * whole).any(axis=-1)
 
 
 def _in_units_of(products: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -18,6 +18,7 @@ from manifoldseq.manifolds import (
     SpecialOrthogonal,
     Sphere,
     Stiefel,
+    SymmetricPositiveDefinite,
 )
 from manifoldseq.solvers._precondition import factor_sizes, metric_of_factors, scale_of_entries, with_pair
 
@@ -77,6 +78,33 @@ def test_the_unit_of_a_factor_does_not_decide(made: Any, solver: str) -> None:
     assert max(evaluations) <= 4 * min(evaluations), evaluations
     values = [result.fun for result in results]
     np.testing.assert_allclose(values, min(values), rtol=1e-8)
+
+
+@pytest.mark.parametrize("solver", ["auto", "lbfgs", "bb"])
+def test_far_starts_of_a_normal_distribution(solver: str) -> None:
+    """The curvatures of mean and covariance differ by 1e6; with pairs from before the scales, L-BFGS solved none."""
+    rng = np.random.default_rng(3)
+    X = rng.standard_normal((200, 3)) @ np.array([[3.0, 0.0, 0.0], [1.0, 1.0, 0.0], [0.5, -0.2, 0.3]]) + 2.0
+    centre, S = X.mean(axis=0), np.cov(X.T, bias=True)
+
+    def fused(x: Any) -> Any:
+        C, m = x
+        P, off = np.linalg.inv(C), centre - m
+        scatter = S + np.outer(off, off)
+        value = 0.5 * float(np.linalg.slogdet(C)[1] + np.vdot(P, scatter))
+        return value, (0.5 * (P - P @ scatter @ P), -P @ off)
+
+    problem = ms.Problem(Product(SymmetricPositiveDefinite(3), Euclidean(3)), ms.objective(value_and_gradient=fused))
+    lowest = 0.5 * (np.linalg.slogdet(S)[1] + 3)
+    for _ in range(8):
+        result = ms.minimize(problem, (1e6 * np.eye(3), 1e6 * rng.standard_normal(3)), solver=solver, max_iter=500)
+        assert result.success and result.fun == pytest.approx(lowest, abs=1e-8), result
+
+
+def test_steps_along_negative_curvature_become_longer() -> None:
+    """Where no pair has positive curvature, equal steps took 646 evaluations."""
+    problem, start = in_unit(registration(1), 1e4)
+    assert ms.minimize(problem, start, solver="lbfgs").nfev <= 160
 
 
 @pytest.mark.parametrize("solver", ["lbfgs", "bb", "cg"])
