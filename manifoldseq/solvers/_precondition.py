@@ -59,11 +59,10 @@ def steepest(precondition: Precondition | None, problem: Problem, at: Iterate) -
     return problem.axis.where(descends, (direction, slope), plain)
 
 
-FORGET, PROBED, DELAY, APART = 0.8, 0.1, 5, 16.0
+FORGET, PROBED, DELAY = 0.8, 0.1, 5
 """The weight of older pairs in a scale falls by the first number per step. A factor whose share of ⟨s, y⟩ is below the
 second number has its scale measured. Scales are used after so many steps as the third number says: the first steps
-choose a basin, and with scales they went into worse minima of four in eight mixtures of normal distributions. If a
-scale exceeds the common scale by the fourth number when scales are first used, L-BFGS forgets its pairs.
+choose a basin, and with scales they went into worse minima of four in eight mixtures of normal distributions.
 
 Evaluations of L-BFGS on six products, with one factor in units of 1 to 1e4 (``make bench-engine ARGS=units``): 94 in
 the geometric mean; 400 with one scale for all factors, where runs of 1,000 iterations were cut off."""
@@ -122,17 +121,9 @@ def has_scales(kept: State) -> Any:
     return kept["steps"] >= DELAY
 
 
-def begin_apart(kept: State) -> Any:
-    """Return whether scales are used from this step on and differ much: a bool, or an array (B,) for rows.
-
-    Steps with one scale have hardly changed the factors with large scales. Their pairs describe how other factors
-    change the gradients of these factors, and directions from them would keep the factors where they are.
-    """
-    begin = kept["steps"] == DELAY
-    if begin is False or not np.any(begin):
-        return begin
-    scale, whole = _scales(kept["scales"])
-    return begin & (scale > APART * whole).any(axis=-1)
+def begin(kept: State) -> Any:
+    """Return whether scales are used from this step on: a bool, or an array (B,) for rows."""
+    return kept["steps"] == DELAY
 
 
 def _in_units_of(products: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

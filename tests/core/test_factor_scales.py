@@ -82,7 +82,7 @@ def test_the_unit_of_a_factor_does_not_decide(made: Any, solver: str) -> None:
 
 @pytest.mark.parametrize("solver", ["auto", "lbfgs", "bb"])
 def test_far_starts_of_a_normal_distribution(solver: str) -> None:
-    """The curvatures of mean and covariance differ by 1e6; with pairs from before the scales, L-BFGS solved none."""
+    """The curvatures of mean and covariance differ by 1e6; with all pairs from before the scales, L-BFGS solved none."""
     rng = np.random.default_rng(3)
     X = rng.standard_normal((200, 3)) @ np.array([[3.0, 0.0, 0.0], [1.0, 1.0, 0.0], [0.5, -0.2, 0.3]]) + 2.0
     centre, S = X.mean(axis=0), np.cov(X.T, bias=True)
@@ -102,9 +102,9 @@ def test_far_starts_of_a_normal_distribution(solver: str) -> None:
 
 
 def test_steps_along_negative_curvature_become_longer() -> None:
-    """Where no pair has positive curvature, equal steps took 646 evaluations."""
-    problem, start = in_unit(registration(1), 1e4)
-    assert ms.minimize(problem, start, solver="lbfgs").nfev <= 160
+    """Where no pair has positive curvature, equal steps took 152 evaluations."""
+    problem, start = in_unit(registration(0), 1e4)
+    assert ms.minimize(problem, start, solver="lbfgs").nfev <= 100
 
 
 @pytest.mark.parametrize("solver", ["lbfgs", "bb", "cg"])
