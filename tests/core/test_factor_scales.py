@@ -82,7 +82,7 @@ def test_the_unit_of_a_factor_does_not_decide(made: Any, solver: str) -> None:
 
 @pytest.mark.parametrize("solver", ["auto", "lbfgs", "bb"])
 def test_far_starts_of_a_normal_distribution(solver: str) -> None:
-    """The curvatures of mean and covariance differ by 1e6; with all pairs from before the scales, L-BFGS solved none."""
+    """The curvatures of mean and covariance differ by 1e6; L-BFGS with its first pairs solved none."""
     rng = np.random.default_rng(3)
     X = rng.standard_normal((200, 3)) @ np.array([[3.0, 0.0, 0.0], [1.0, 1.0, 0.0], [0.5, -0.2, 0.3]]) + 2.0
     centre, S = X.mean(axis=0), np.cov(X.T, bias=True)
