@@ -25,9 +25,12 @@ _COLUMNS = ("model", "setting", "metric", "unit", "ours", "ours_se", "paper")
 @click.argument("name", required=False, shell_complete=completed_by("reproductions"))
 @click.option("--data", type=click.Path(exists=True, file_okay=False, path_type=Path), help="Folder with the data.")
 @set_option
+@click.option("--quick", is_flag=True, help="Take one or two minutes, on less data; --set still applies.")
 @click.option("--resume", is_flag=True, help="Continue from the results that are saved.")
 @json_option
-def reproduce(name: str | None, data: Path | None, settings: tuple[str, ...], resume: bool, as_json: bool) -> None:
+def reproduce(
+    name: str | None, data: Path | None, settings: tuple[str, ...], quick: bool, resume: bool, as_json: bool
+) -> None:
     """Reproduce a table or figure of a paper.
 
     Print the figures measured here and the figures printed in the paper. `manifoldseq list reproductions` lists the
@@ -36,6 +39,7 @@ def reproduce(name: str | None, data: Path | None, settings: tuple[str, ...], re
     \b
     Examples:
       manifoldseq reproduce hope-table1
+      manifoldseq reproduce lds-fig1 --quick
       manifoldseq reproduce lds-table1 --data recordings --set n_seeds=10 --json
     """
     if name is None:
@@ -49,7 +53,9 @@ def reproduce(name: str | None, data: Path | None, settings: tuple[str, ...], re
         raise BadInput(str(error) if said else f"{error}; {_PAPERS}") from error
     except ImportError as error:
         raise click.ClickException(str(error)) from error
-    chosen = parse_pairs(settings)
+    if quick and not record.quick:
+        raise BadInput(f"reproduction {quoted(name)} has no quick settings: leave out --quick")
+    chosen = (dict(record.quick) if quick else {}) | parse_pairs(settings)
     takes = signature(record.run).parameters
     if not any(parameter.kind is Parameter.VAR_KEYWORD for parameter in takes.values()):
         current = {key: value for key, value in defaults(record.run).items() if key not in ("data", "resume")}
@@ -66,7 +72,15 @@ def reproduce(name: str | None, data: Path | None, settings: tuple[str, ...], re
     except (ValueError, OSError, ImportError) as error:
         raise BadInput(f"{name}: {error}") from error
     options = [f"--set={setting}" for setting in settings]
-    command = command_line(["reproduce", spelled("reproductions", name), f"--data={data}" if data else None, *options])
+    command = command_line(
+        [
+            "reproduce",
+            spelled("reproductions", name),
+            f"--data={data}" if data else None,
+            "--quick" if quick else None,
+            *options,
+        ]
+    )
     if as_json:
         echo_json({"name": name, "rows": rows, "command": command})
         return

@@ -43,6 +43,10 @@ _RULES: dict[Any, tuple[Callable[[Any], bool], str]] = {
         lambda value: isinstance(value, tuple) and all(isinstance(item, str) for item in value),
         "a tuple of strings",
     ),
+    Mapping[str, Any]: (
+        lambda value: isinstance(value, Mapping) and all(isinstance(name, str) for name in value),
+        "a mapping from names to settings",
+    ),
     Mapping[str, Target]: (_is_targets, f"a mapping from a name to {_A_TARGET}"),
 }
 
@@ -446,12 +450,16 @@ class PlotSpec(Record):
 
 @dataclass(frozen=True)
 class ReproductionSpec(Record):
-    """A table or figure of a paper: ``run(**settings) -> rows``, each row with the figure of the paper."""
+    """A table or figure of a paper: ``run(**settings) -> rows``, each row with the figure of the paper.
+
+    ``quick`` has the settings of a run of one or two minutes.
+    """
 
     kind = "reproductions"
     run: Target
     _: KW_ONLY
     paper: str = ""
+    quick: Mapping[str, Any] = field(default_factory=dict)
     summary: str = ""
 
 

@@ -42,7 +42,7 @@ def folder_of(folder: Any) -> Path:
 
 
 def figure_file(figure: Any) -> Path | None:
-    """Return the file that the parameter ``figure`` names, one that can be written, or None."""
+    """Return the file that the parameter ``figure`` names, whose folder is made, or None."""
     if figure is None:
         return None
     if not isinstance(figure, str | PathLike) or Path(figure).is_dir():
@@ -53,8 +53,5 @@ def figure_file(figure: Any) -> Path | None:
     file, known = Path(figure), sorted(FigureCanvasBase.get_supported_filetypes())
     if file.suffix[1:].lower() not in known:
         raise ValueError(f"figure={str(figure)!r} has no suffix of a known format: choose one of {', '.join(known)}")
-    if not file.parent.is_dir():
-        raise ValueError(
-            f"figure={str(figure)!r} is in a folder that does not exist: create {str(file.parent)!r} first"
-        )
+    file.parent.mkdir(parents=True, exist_ok=True)
     return file

@@ -21,6 +21,48 @@ _LDS = "Huang et al., Efficient optimization for linear dynamical systems, NIPS 
 _HOPE = "Zhang, Jiang, Hybrid Orthogonal Projection and Estimation (HOPE)"
 _MPCCA = "Supplementary material of paper 2012 (multi-view super vector), 2013"
 
+_QUICK: dict[str, dict[str, object]] = {
+    "lds-fig1": {"clusters": (4, 8), "n_starts": 2, "n_videos": 24, "size": 8, "folder": "runs/quick/lds-fig1"},
+    "lds-fig2": {
+        **{"n_atoms": (4,), "max_iter": 6, "n_seeds": 1, "n_videos": 24, "complexity": False},
+        **{"figure": "runs/quick/lds-fig2/figure.png", "store": "runs/quick/lds-fig2"},
+    },
+    "lds-table1": {
+        **{"n_words": 8, "n_videos": 24, "max_blocks": 4, "max_iter": 3, "n_seeds": 1, "n_folds": 2},
+        **{"store": "runs/quick/lds-table1"},
+    },
+    "hope-table1": {"K": 40, "seeds": 1, "models": ("kmeans", "hope"), "folder": "runs/quick/hope-table1"},
+    "hope-table2": {"K": 100, "M": 50, "seeds": 1, "epochs": 1, "folder": "runs/quick/hope-table2"},
+    "hope-fig4-5": {
+        **{"K": 100, "M": 50, "epochs": 2},
+        **{"figure": "runs/quick/hope-fig4-5/figure.png", "folder": "runs/quick/hope-fig4-5"},
+    },
+    "hope-table3": {"K": 100, "M": 50, "epochs": 2, "folder": "runs/quick/hope-table3"},
+    "hope-table4": {"columns": ("without",), "epochs": 1, "n_train": 6000, "folder": "runs/quick/hope-table4"},
+    "hope-table5": {
+        **{"labels": 1000, "subsets": 1, "K": 120, "n_patches": 4000, "epochs": 2},
+        **{"folder": "runs/quick/hope-table5"},
+    },
+    "hope-table6": {
+        **{"K": 64, "M": 32, "width": 64, "deep_M": 32, "epochs": 2, "realignments": 0},
+        **{"train_speakers": 6, "sentences": 2, "folder": "runs/quick/hope-table6"},
+    },
+    "mpcca-fusion": {
+        "task": "digits",
+        "n_splits": 2,
+        "n_latent": (2,),
+        "n_components": (2,),
+        "C": (1.0,),
+        "max_iter": 5,
+    },
+    "mpcca-videos": {"n_components": (4,), "n_latent": (4,), "C": (1.0,), "max_iter": 5, "max_descriptors": 4000},
+    "hierarchical-storage": {
+        **{"sizes": (10_000,), "n_seeds": 1, "n_queries": 100},
+        **{"figure": "runs/quick/hierarchical-storage/figure.png"},
+    },
+}
+"""Settings of runs of one or two minutes, in folders of their own: they replace no results of full runs."""
+
 
 @ms.hookimpl
 def manifoldseq_models() -> Iterator[hooks.ModelSpec]:
@@ -170,4 +212,6 @@ def manifoldseq_reproductions() -> Iterator[hooks.ReproductionSpec]:
             "Bytes per frame, recall and query time of the sequence encoder and of faiss; --data selects recorded runs",
         ),
     ):
-        yield hooks.ReproductionSpec(name, run=f"manifoldseq_papers.{run}", paper=paper, summary=summary)
+        yield hooks.ReproductionSpec(
+            name, run=f"manifoldseq_papers.{run}", paper=paper, quick=_QUICK[name], summary=summary
+        )

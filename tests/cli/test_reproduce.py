@@ -23,7 +23,10 @@ def table(*, n_runs: int = 2, data: Path | None = None, resume: bool = False) ->
 @pytest.fixture
 def registered(run: Run) -> Run:
     """Return the command line with a reproduction."""
-    ms.register(ms.hooks.ReproductionSpec("table-1", table, paper="Author 2016, Table 1", summary="Errors"))
+    quick = {"n_runs": 1}
+    ms.register(
+        ms.hooks.ReproductionSpec("table-1", table, paper="Author 2016, Table 1", quick=quick, summary="Errors")
+    )
     ms.register(ms.hooks.ReproductionSpec("figure-2", lambda: [], summary="Takes nothing"))
     return run
 
@@ -47,6 +50,13 @@ def test_json_has_the_fixed_keys(registered: Run, tmp_path: Path) -> None:
     assert found["command"] == f"manifoldseq reproduce table-1 --data={tmp_path}"
 
 
+def test_quick_settings_apply_unless_set(registered: Run) -> None:
+    assert "n=1" in registered("reproduce", "table-1", "--quick")[1]
+    _, out, _ = registered("reproduce", "table-1", "--quick", "--set", "n_runs=4", "--json")
+    assert json.loads(out)["rows"][0]["setting"] == "n=4"
+    assert json.loads(out)["command"] == "manifoldseq reproduce table-1 --quick --set=n_runs=4"
+
+
 def test_papers_are_listed(registered: Run) -> None:
     assert "table-1" in registered("list", "reproductions")[1]
     assert registered("list", "reproductions", "table-1")[1].splitlines()[:2] == ["Errors", "Author 2016, Table 1"]
@@ -60,6 +70,7 @@ def test_papers_are_listed(registered: Run) -> None:
         (("table-1", "--set", "nruns=3"), "has no parameter 'nruns': did you mean 'n_runs'?"),
         (("table-1", "--set", "n_runs=0"), "table-1: n_runs=0 is not valid"),
         (("table-1", "--data", "no/folder"), "Directory 'no/folder' does not exist"),
+        (("figure-2", "--quick"), "has no quick settings: leave out --quick"),
         (("figure-2", "--resume"), "does not support --resume"),
         (("figure-2", "--data", "."), "does not support --data"),
     ],

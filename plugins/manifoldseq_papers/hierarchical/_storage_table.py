@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 from tqdm import tqdm
 
+from manifoldseq.reproduction import figure_file
 from manifoldseq_hierarchical import HierarchicalSequenceEncoder
 
 from ._generated_paths import PATHS, queries
@@ -70,6 +71,7 @@ def hierarchical_storage(
     """
     if data is not None:
         return _real(data)
+    file = figure_file(figure)
     measured: dict[tuple[str, str], list[tuple[float, float, float]]] = {}
     load_faiss().omp_set_num_threads(1)
     plan = [(path, n, seed) for path in PATHS for n in _sizes(sizes) for seed in range(n_seeds)]
@@ -89,8 +91,8 @@ def hierarchical_storage(
             recall = float(np.mean(np.abs(found - t[some]) <= tolerance))
             measured.setdefault((f"{path} N={n}", name), []).append((size / n, recall, took))
     rows = [row for key, values in measured.items() for row in _rows(*key, np.array(values))]
-    if figure is not None:
-        _draw(measured, figure)
+    if file is not None:
+        _draw(measured, file)
     return rows
 
 
@@ -193,7 +195,7 @@ def _found(X: Frames, Y: Frames) -> Iterator[tuple[str, int, NDArray]]:
         yield f"{model}; Bayes, smoothed", size, np.rint(encoder.match(Y, speed=speed, smooth=True))
 
 
-def _draw(measured: dict[tuple[str, str], list[tuple[float, float, float]]], file: str) -> None:
+def _draw(measured: dict[tuple[str, str], list[tuple[float, float, float]]], file: FilePath) -> None:
     """Draw recall against bytes per frame, one panel for each path and size."""
     from matplotlib.figure import Figure
 
@@ -220,5 +222,5 @@ def _draw(measured: dict[tuple[str, str], list[tuple[float, float, float]]], fil
                     ax.plot(x, y, label=label, **style)
         ax.set(xscale="log", xlabel="bytes per frame", ylabel="recall@1", title=setting, ylim=(0, 1.03))
     handles, labels = figure.axes[0].get_legend_handles_labels()
-    figure.legend(handles, labels, loc="outside lower center", ncols=5, fontsize="small")
+    figure.legend(handles, labels, loc="outside lower center", ncols=1 + 2 * columns, fontsize="small")
     figure.savefig(file, dpi=120)

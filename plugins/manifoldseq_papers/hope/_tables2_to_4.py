@@ -238,6 +238,7 @@ def table4(
     dropout_epochs: int = 100,
     columns: Sequence[str] = COLUMNS,
     models: Sequence[str] = KINDS[:2],
+    n_train: int | None = None,
     orthogonality: str = "polar",
     search: bool = False,
     folder: Path | str = "runs/hope-table4",
@@ -253,18 +254,23 @@ def table4(
         Number of epochs with dropout; the paper uses 500.
     columns : sequence of {"without", "with"}
     models : sequence of {"baseline", "hope"}
+    n_train : int, optional
+        Number of training images, the first ones; by default all 60 000.
     """
     models, columns, place = names("models", models, KINDS[:2]), names("columns", columns, COLUMNS), folder_of(folder)
     _check(seeds, epochs, orthogonality, search)
     check_whole("dropout_epochs", dropout_epochs)
-    digits = read_mnist(data)
+    if n_train is not None:
+        check_whole("n_train", n_train)
+    digits, few = read_mnist(data), "" if n_train is None else f", {n_train} images"
+    digits = replace(digits, train=digits.train[:n_train], train_labels=digits.train_labels[:n_train])
     rows: Rows = []
     for number, column in enumerate(COLUMNS):
         for name, (kind, layers, figures) in TABLE4.items():
             if column in columns and kind in models:
                 dropout, length = (DROPOUT, dropout_epochs) if number else ((0.0, 0.0), epochs)
-                job = Job(kind, layers, f"{name}, {column} dropout", length, dropout, orthogonality)
-                rows += _measured(job, digits, seeds, figures[number], search, place, resume)
+                job = Job(kind, layers, f"{name}, {column} dropout{few}", length, dropout, orthogonality)
+                rows += _measured(job, digits, seeds, figures[number], search, place / few.strip(", "), resume)
     return rows
 
 

@@ -247,7 +247,7 @@ def _draw(grouped: Grouped, names: Sequence[str], file: Path) -> None:
             ax.set_xticks(counts, [str(K) for K in counts])
             ax.minorticks_off()
     handles, labels = figure.axes[0].get_legend_handles_labels()
-    figure.legend(handles, labels, loc="outside lower center", ncols=4, frameon=False)
+    figure.legend(handles, labels, loc="outside lower center", ncols=2 * len(names), frameon=False)
     figure.savefig(file, dpi=120)
 
 

@@ -13,7 +13,17 @@ from numpy.typing import NDArray
 
 import manifoldseq as ms
 from manifoldseq.execution import one_blas_thread
-from manifoldseq.reproduction import Row, Rows, check_number, check_whole, finished, names, row, whole_numbers
+from manifoldseq.reproduction import (
+    Row,
+    Rows,
+    check_number,
+    check_whole,
+    figure_file,
+    finished,
+    names,
+    row,
+    whole_numbers,
+)
 from manifoldseq_lds import (
     LDSDictionaryLearning,
     LDSIdentifier,
@@ -122,7 +132,7 @@ def figure2(
         If settings are invalid or data are missing; the message names them.
     """
     sets = ("dyntex++",) if data is not None else names("datasets", datasets, DATASETS)
-    atoms = whole_numbers("n_atoms", n_atoms)
+    atoms, file = whole_numbers("n_atoms", n_atoms), figure_file(figure)
     for name, value in (("max_iter", max_iter), ("n_seeds", n_seeds), ("n_videos", n_videos)):
         check_whole(name, value)
     check_number("alpha", alpha, open_=True)
@@ -152,8 +162,8 @@ def figure2(
         rows += _claims(curves)
         if complexity:
             rows += finished(store, resume, {"part": "exponents", "version": 3}, lambda: list(_exponent_rows()))
-    if figure is not None:
-        _draw(curves, figure)
+    if file is not None:
+        _draw(curves, file)
     return rows
 
 
@@ -287,7 +297,7 @@ def _update_seconds(m: int, n: int, settings: dict[str, Any], repeat: int = 3) -
     return float(np.median(np.diff(clock)[1:])) / 8
 
 
-def _draw(curves: dict[tuple[str, int, str], list[Curve]], file: str) -> None:
+def _draw(curves: dict[tuple[str, int, str], list[Curve]], file: Path) -> None:
     """Draw test errors against time as in the paper: a row per data set, a panel per dictionary size."""
     from matplotlib.figure import Figure
 
@@ -306,5 +316,5 @@ def _draw(curves: dict[tuple[str, int, str], list[Curve]], file: str) -> None:
                 ax.plot(seconds, errors, label=method, **line_style(color))
             ax.set(xscale="log", title=f"{name}, J = {J}", xlabel="CPU time (s)", ylabel="test NR")
     handles, labels = figure.axes[0].get_legend_handles_labels()
-    figure.legend(handles, labels, loc="outside lower center", ncols=len(METHODS), fontsize="small")
+    figure.legend(handles, labels, loc="outside lower center", ncols=2 * len(sizes), fontsize="small")
     figure.savefig(file, dpi=120)
