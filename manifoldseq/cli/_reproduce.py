@@ -42,45 +42,15 @@ def reproduce(
       manifoldseq reproduce lds-fig1 --quick
       manifoldseq reproduce lds-table1 --data recordings --set n_seeds=10 --json
     """
-    if name is None:
-        there = is_installed("manifoldseq-papers")
-        raise BadInput(f"pass NAME: {'`manifoldseq list reproductions` lists the names' if there else _PAPERS}")
-    try:
-        name = str(asked_name(name, "reproductions"))
-        record = hooks.get_reproduction(name)
-    except ValueError as error:
-        said = is_installed("manifoldseq-papers") or _INSTALL in str(error)
-        raise BadInput(str(error) if said else f"{error}; {_PAPERS}") from error
-    except ImportError as error:
-        raise click.ClickException(str(error)) from error
-    if quick and not record.quick:
-        raise BadInput(f"reproduction {quoted(name)} has no quick settings: leave out --quick")
-    chosen = (dict(record.quick) if quick else {}) | parse_pairs(settings)
-    takes = signature(record.run).parameters
-    if not any(parameter.kind is Parameter.VAR_KEYWORD for parameter in takes.values()):
-        current = {key: value for key, value in defaults(record.run).items() if key not in ("data", "resume")}
-        chosen = with_settings(f"reproduction {name!r}", record.run, current, chosen)
-        for option, asked in (("data", data is not None), ("resume", resume)):
-            if asked and option not in takes:
-                raise BadInput(f"reproduction {quoted(name)} does not support --{option}")
-    if data is not None:
-        chosen["data"] = data
-    if resume:
-        chosen["resume"] = True
+    name, record = _found(name)
+    chosen = _settings(record, name, data, settings, quick, resume)
     try:
         rows = [{key: row.get(key) for key in _COLUMNS} for row in record.run(**chosen)]
     except (ValueError, OSError, ImportError) as error:
         raise BadInput(f"{name}: {error}") from error
-    options = [f"--set={setting}" for setting in settings]
-    command = command_line(
-        [
-            "reproduce",
-            spelled("reproductions", name),
-            f"--data={data}" if data else None,
-            "--quick" if quick else None,
-            *options,
-        ]
-    )
+    options = [f"--data={data}" if data else None, "--quick" if quick else None]
+    options += [f"--set={setting}" for setting in settings]
+    command = command_line(["reproduce", spelled("reproductions", name), *options])
     if as_json:
         echo_json({"name": name, "rows": rows, "command": command})
         return
@@ -92,6 +62,39 @@ def reproduce(
           *(_number(row[key]) for key in ("ours", "ours_se", "paper"))) for row in rows],
         right=(3, 4, 5),
     )  # fmt: skip
+
+
+def _found(name: str | None) -> tuple[str, hooks.ReproductionSpec]:
+    """Return the name and the record of a reproduction."""
+    if name is None:
+        there = is_installed("manifoldseq-papers")
+        raise BadInput(f"pass NAME: {'`manifoldseq list reproductions` lists the names' if there else _PAPERS}")
+    try:
+        name = str(asked_name(name, "reproductions"))
+        return name, hooks.get_reproduction(name)
+    except ValueError as error:
+        said = is_installed("manifoldseq-papers") or _INSTALL in str(error)
+        raise BadInput(str(error) if said else f"{error}; {_PAPERS}") from error
+    except ImportError as error:
+        raise click.ClickException(str(error)) from error
+
+
+def _settings(
+    record: hooks.ReproductionSpec, name: str, data: Path | None, settings: tuple[str, ...], quick: bool, resume: bool
+) -> dict[str, Any]:
+    """Return the arguments of a reproduction, checked."""
+    if quick and not record.quick:
+        raise BadInput(f"reproduction {quoted(name)} has no quick settings: leave out --quick")
+    chosen = (dict(record.quick) if quick else {}) | parse_pairs(settings)
+    given = ({} if data is None else {"data": data}) | ({"resume": True} if resume else {})
+    takes = signature(record.run).parameters
+    if not any(parameter.kind is Parameter.VAR_KEYWORD for parameter in takes.values()):
+        current = {key: value for key, value in defaults(record.run).items() if key not in ("data", "resume")}
+        chosen = with_settings(f"reproduction {name!r}", record.run, current, chosen)
+        for option in given:
+            if option not in takes:
+                raise BadInput(f"reproduction {quoted(name)} does not support --{option}")
+    return chosen | given
 
 
 def _metric(row: dict[str, Any]) -> str:

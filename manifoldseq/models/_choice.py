@@ -139,6 +139,22 @@ class Step:
             lines.append("  ".join([">" if i in self.chosen else " ", *cells, text(one)]).replace("  ", " ", 1))
         return lines
 
+    def _levels(self) -> dict[str, int]:
+        """Return the number of values of each setting."""
+        return {name: len({repr(one[name]) for one in self.params}) for name in self.params[0]}
+
+    def _axis(self) -> tuple[str, list[Any], list[str]]:
+        """Return the label of the horizontal axis, the place of each row on it, and the settings that make the lines."""
+        params, levels = self.params, self._levels()
+        along = max(levels, key=lambda name: (levels[name], name == "n_clusters"))
+        others, places = [name for name in levels if name != along], [one[along] for one in params]
+        if len({text({name: one[name] for name in others}) for one in params}) > LINES:
+            few = [name for name in levels if 1 < levels[name] <= LINES]
+            return "row of the table", list(range(1, len(params) + 1)), few[-1:]
+        if any(isinstance(place, bool) or not isinstance(place, float | int | np.number) for place in places):
+            places = [place if len(place) <= _LONGEST else f"{place[: _LONGEST - 1]}…" for place in map(str, places)]
+        return along, places, others
+
     def plot(self, ax: Axes | None = None) -> Axes:
         """Plot the figures: the setting with the most values is the horizontal axis, and the others are lines.
 
@@ -147,23 +163,15 @@ class Step:
         """
         from ..report import line_style, prepared_axes
 
-        ax, params = prepared_axes(ax), self.params
-        names = list(params[0])
-        levels = {name: len({repr(one[name]) for one in params}) for name in names}
-        along = max(names, key=lambda name: (levels[name], name == "n_clusters"))
-        others, places = [name for name in names if name != along], [one[along] for one in params]
-        if any(isinstance(place, bool) or not isinstance(place, float | int | np.number) for place in places):
-            places = [place if len(place) <= _LONGEST else f"{place[: _LONGEST - 1]}…" for place in map(str, places)]
-        if len({text({name: one[name] for name in others}) for one in params}) > LINES:
-            along, places = "row of the table", list(range(1, len(params) + 1))
-            others = [name for name in names if 1 < levels[name] <= LINES][-1:]
+        ax, params, (along, places, others) = prepared_axes(ax), self.params, self._axis()
+        levels = self._levels()
         groups: dict[str, list[int]] = {}
         for i, one in enumerate(params):
             groups.setdefault(text({name: one[name] for name in others if levels[name] > 1}), []).append(i)
         for series, (legend, rows) in enumerate(groups.items()):
             rows = sorted(rows, key=places.__getitem__)
             style = line_style(series, len(rows))
-            if isinstance(places[0], str) or along not in names:  # there is nothing between two names or rows
+            if isinstance(places[0], str) or along not in levels:  # there is nothing between two names or rows
                 style |= {"linestyle": "", "marker": style["marker"] or "."}
             spread = None if self.error is None else self.error[rows]
             x = [places[i] for i in rows]
@@ -173,7 +181,7 @@ class Step:
         ax.plot(x, self.figure[self.chosen], label="chosen", color=line_style(None)["color"], **ring)
         ax.set(xlabel=along, ylabel=self.label)
         ax.set_title(TITLE)
-        if all(isinstance(place, int | np.integer) for place in places) and along in names:
+        if all(isinstance(place, int | np.integer) for place in places) and along in levels:
             ax.set_xticks(sorted(set(places)))
         if isinstance(places[0], str):
             ax.tick_params("x", rotation=30)

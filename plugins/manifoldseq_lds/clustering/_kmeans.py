@@ -200,7 +200,7 @@ class LDSKMeans(Chosen, ClassNamePrefixFeaturesOutMixin, TransformerMixin, Clust
     n_clusters_ : int
         The number of clusters, K.
     choice_ : manifoldseq.models.Choice
-        The comparison for ``n_states="auto"``, or for ``n_clusters="auto"``, which contains the former.
+        The comparison for ``n_states="auto"``, or for ``n_clusters="auto"``, which includes the numbers of states.
         ``print(model.choice_)`` prints a table. Absent if both were given.
     stability_ : float
         Mean adjusted Rand index between clusterings of random halves of the data with the chosen settings, as in
