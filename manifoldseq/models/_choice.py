@@ -144,7 +144,7 @@ class Step:
         return {name: len({repr(one[name]) for one in self.params}) for name in self.params[0]}
 
     def _axis(self) -> tuple[str, list[Any], list[str]]:
-        """Return the label of the horizontal axis, the place of each row on it, and the settings that make the lines."""
+        """Return the label of the horizontal axis, the place of each row on it, and the settings of the lines."""
         params, levels = self.params, self._levels()
         along = max(levels, key=lambda name: (levels[name], name == "n_clusters"))
         others, places = [name for name in levels if name != along], [one[along] for one in params]

@@ -64,7 +64,7 @@ FORGET, PROBED, DELAY = 0.8, 0.1, 5
 second number has its scale measured. Scales are used after so many steps as the third number says: the first steps
 choose a basin, and with scales they went into worse minima of four in eight mixtures of normal distributions.
 
-Evaluations of L-BFGS on six products, with one factor in units of 1 to 1e4 (``make bench-engine ARGS=units``): 94 in
+Evaluations of L-BFGS on six products, with one factor in units of 1 to 1e4 (``make bench-engine ARGS=units``): 100 in
 the geometric mean; 400 with one scale for all factors, where runs of 1,000 iterations were cut off."""
 
 
