@@ -120,13 +120,13 @@ class MixturePCCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, DensityMixi
     n_latent : int or "auto"
         The latent dimension d, at most the number of columns of the smallest view; 0 is a mixture of Gaussians.
     covariance_type : {"shrunk", "low-rank", "diag", "full"}
-        ``"shrunk"``: full noise in each view, and the covariance of all columns of a component shrunk towards that
-        within all components, ``S_k <- (N_k S_k + nu S_0) / (N_k + nu)``: the mode of the posterior under an inverse
-        Wishart prior. ``"diag"``, ``"full"``: maximum likelihood as printed (30)-(36), with diagonal or full noise in
-        each view. ``"low-rank"``: noise ``V V' + diag(psi)`` in each view, with `n_private` latent dimensions that
-        belong to this view only, fitted by EM in all latent dimensions at once. It is shrunk like ``"shrunk"``, towards
-        an S_0 with one such component. It needs no D × D matrix for D columns and is suitable for views with many
-        columns.
+        ``"shrunk"``: full noise in each view, and the covariance of all columns of a component shrunk towards the
+        pooled covariance of the components, ``S_k <- (N_k S_k + nu S_0) / (N_k + nu)``: the mode of the posterior under
+        an inverse Wishart prior. ``"diag"``, ``"full"``: maximum likelihood as printed (30)-(36), with diagonal or full
+        noise in each view. ``"low-rank"``: noise ``V V' + diag(psi)`` in each view, with `n_private` latent dimensions
+        that belong to this view only, fitted by EM in all latent dimensions at once. It is shrunk like ``"shrunk"``,
+        towards an S_0 with one such component. It needs no D × D matrix for D columns and is suitable for views with
+        many columns.
     n_private : int or "auto"
         The number of private latent dimensions of each view for ``"low-rank"``, smaller than its number of columns.
     shrinkage : float or "auto"
@@ -168,6 +168,7 @@ class MixturePCCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, DensityMixi
     n_init : int
         The number of starts. The result with the highest likelihood is kept. A Mixture as `init` gives one start.
     max_iter : int
+        The largest number of iterations of a start.
     tol : float
         A start ends when the mean log-likelihood of a row, l, changes by at most ``tol * max(1, |l|)``; for
         ``"shrunk"`` and ``"low-rank"`` l is the log-posterior over the rows.
@@ -177,8 +178,11 @@ class MixturePCCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, DensityMixi
         The treatment of NaN in `fit`: an error, or the exact likelihood of the observed values. With full noise, a view
         must be complete or missing as a whole in each row.
     random_state : int, numpy.random.Generator, numpy.random.RandomState or None
-    n_jobs, verbose
-        The number of threads for the starts, and the amount of logging: see `manifoldseq.estimators.fit_starts`.
+        Seed of the random choices.
+    n_jobs : int or None
+        The number of threads for the starts, -1 for one per core; None uses the executor of the context.
+    verbose : int
+        1 logs the end of every start, 2 logs every iteration, to the logger ``"manifoldseq"``.
 
     Attributes
     ----------
@@ -495,6 +499,7 @@ class MixturePCCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, DensityMixi
             As in `impute`.
         n_samples : int
         random_state : int, numpy.random.Generator, numpy.random.RandomState or None
+            Seed of the random choices.
 
         Returns
         -------

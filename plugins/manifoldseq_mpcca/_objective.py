@@ -149,7 +149,7 @@ def prepare(
         Numbers of columns of the views, for data that are tables with the columns of all views; the rows of all tables
         are used.
     n_components, n_latent : int
-        K and d, both at least 1.
+        The number K of components and the dimension d of the latent vectors, both at least 1.
     covariance_type : {"diag", "full"}
         The covariance of the noise of each view.
     noise_floor : float

@@ -221,8 +221,9 @@ class FisherVector(_BagEncoder):
     max_descriptors : int or None
         The approximate number of descriptors for the fit, drawn evenly from the bags. None uses all.
     n_init, max_iter, tol, n_jobs, verbose
-        Of the fit, see `MixturePCCA`.
+        Settings of the fit, see `MixturePCCA`.
     random_state : int, numpy.random.Generator, numpy.random.RandomState or None
+        Seed of the random choices.
 
     Attributes
     ----------
@@ -300,7 +301,7 @@ class MultiViewSuperVector(_BagEncoder):
     Parameters
     ----------
     n_components : int
-        Components K.
+        The number K of components.
     n_latent : int
         Dimension d of the latent vector; 0 gives the Fisher vector.
     covariance_type, gradient_scale, power, intra_normalize, max_descriptors, n_init, max_iter, tol, random_state,

@@ -343,7 +343,10 @@ def test_problems_are_pickled_by_name() -> None:
     ("make", "words"),
     [
         (lambda: ms.residuals(whole, on=np.array([0, 7])), "indices from 0 to 7, but the points are 0 to 2"),
-        (lambda: ms.residuals(whole, on=("p", np.array([0]))), "on the factor 'p', but the factors of .* none"),
+        (
+            lambda: ms.residuals(whole, on=("p", np.array([0]))),
+            "on the factor 'p', but .* is not a product: pass indices",
+        ),
         (lambda: ms.residuals(whole, on=(np.array([0]), np.array([1, 2]))), r"different numbers of indices: \[1, 2\]"),
         (lambda: ms.residuals(whole, on=(np.array([0, 1]), np.array([0, 2]))), "the same point in two slots"),
     ],

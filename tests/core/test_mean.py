@@ -196,7 +196,7 @@ def test_says_that_a_mean_is_not_unique() -> None:
         (Euclidean(2), np.ones((2, 2)), [1.0], r"weights must have shape \(2,\)"),
         (Euclidean(2), np.ones((2, 2)), [1.0, -1.0], "not negative"),
         (Euclidean(2), np.ones((2, 2)), [0.0, 0.0], "not negative"),
-        (Orthogonal(2), np.stack([np.eye(2), np.diag([1.0, -1.0])]), None, "do they lie in one component"),
+        (Orthogonal(2), np.stack([np.eye(2), np.diag([1.0, -1.0])]), None, "pass points of one component"),
         (Product(Sphere(2), Euclidean(1)), (np.eye(2), np.ones((3, 1))), None, "equally many"),
     ],
 )  # fmt: skip

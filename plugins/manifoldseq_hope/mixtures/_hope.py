@@ -83,9 +83,9 @@ class HOPE(ProjectedMixture):
         An initializer of the model (``"pca"``, ``"random"`` or a registered initializer), or the starting value of U.
         Components start at the seeds of (spherical) k-means++.
     solver : str
-        ``"online-em"``: mini-batch EM with running statistics. ``"em"``: full-batch EM, which never lowers the
-        likelihood. Any other value is the name of a solver of `manifoldseq.minimize`, such as ``"sgd"``, ``"adam"``,
-        ``"lbfgs"``, or ``"papers:penalty-sgd"`` (Algorithm 1, in the distribution manifoldseq-papers).
+        ``"online-em"`` is mini-batch EM with running statistics, ``"em"`` is full-batch EM, which never lowers the
+        likelihood, and any other value is the name of a solver of `manifoldseq.minimize`, such as ``"sgd"``,
+        ``"adam"``, ``"lbfgs"``, or ``"papers:penalty-sgd"`` (Algorithm 1, in the distribution manifoldseq-papers).
     solver_options : dict, optional
         The options of a solver of `manifoldseq.minimize`.
     batch_size : int
@@ -97,11 +97,14 @@ class HOPE(ProjectedMixture):
     tol : float
         A start ends when the mean log-likelihood of a row, l, changes by at most ``tol * max(1, |l|)``.
     random_state : int, numpy.random.Generator, numpy.random.RandomState or None
+        Seed of the random choices.
     model : str, optional
         The name of the registered model whose cost is minimized, by default ``"hope.movmf"``, ``"hope.gmm"`` or
         ``"hope.family"``, according to `family`.
-    n_jobs, verbose
-        The number of threads for the starts, and the amount of logging: see `manifoldseq.estimators.fit_starts`.
+    n_jobs : int or None
+        The number of threads for the starts, -1 for one per core; None uses the executor of the context.
+    verbose : int
+        1 logs the end of every start, 2 logs every iteration, to the logger ``"manifoldseq"``.
 
     Attributes
     ----------

@@ -84,6 +84,7 @@ class HOPENetworkClassifier(ClassNamePrefixFeaturesOutMixin, TransformerMixin, C
     dropout : (float, float)
         Dropout rates of the inputs and of the units of every hidden layer.
     random_state : int, numpy.random.Generator, numpy.random.RandomState or None
+        Seed of the random choices.
     n_jobs : int or None
         The number of torch threads during training, -1 for one per core; None does not change it. The last bits may
         depend on it.
@@ -351,14 +352,14 @@ class HOPENetworkClassifier(ClassNamePrefixFeaturesOutMixin, TransformerMixin, C
             X = np.ascontiguousarray(X, np.float32)
         return X, codes.astype(np.int64)
 
-    def _checked_validation(self, validation: Any, learnt: Any) -> tuple[Array | Windows, Array]:
+    def _checked_validation(self, validation: Any, learned: Any) -> tuple[Array | Windows, Array]:
         """Return validation rows and the numbers of their classes; -1 denotes a class without training rows."""
         if not isinstance(validation, list | tuple) or len(validation) != 2:
             parts = f" of {len(validation)} parts" if isinstance(validation, list | tuple) else ""
             raise ValueError(f"validation is of type {type(validation).__name__}{parts}: pass a tuple (X, y)")
         X, y = validation
         X = self._rows(X)
-        found, expected = kind_of_labels("validation's y", y), kind_of_labels("y", learnt)
+        found, expected = kind_of_labels("validation's y", y), kind_of_labels("y", learned)
         y = _labels(X, y)
         if found != expected:
             raise ValueError(f"validation's y has {found}, but y has {expected}: pass labels of one type")

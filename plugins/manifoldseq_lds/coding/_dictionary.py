@@ -129,8 +129,11 @@ class LDSDictionaryLearning(ClassNamePrefixFeaturesOutMixin, TransformerMixin, S
     tol : float
         A start ends when the objective, f, changes by at most ``tol * max(1, f)`` in an epoch.
     random_state : int, numpy.random.Generator, numpy.random.RandomState or None
-    n_jobs, verbose
-        The number of threads for the starts, and the amount of logging: see `manifoldseq.estimators.fit_starts`.
+        Seed of the random choices.
+    n_jobs : int or None
+        The number of threads for the starts, -1 for one per core; None uses the executor of the context.
+    verbose : int
+        1 logs the end of every start, 2 logs every iteration, to the logger ``"manifoldseq"``.
 
     Attributes
     ----------
@@ -353,7 +356,7 @@ class LDSDictionaryLearning(ClassNamePrefixFeaturesOutMixin, TransformerMixin, S
             largest = np.linalg.norm(self.systems_.A, 2, axis=(1, 2))
             warnings.warn(
                 f"{int((largest > self.bound).sum())} of {self.n_atoms} atoms are systems whose A has singular values "
-                f"up to {largest.max():.4g}: with the atoms within bound={self.bound:.4g}, as (12) requires, the "
+                f"up to {largest.max():.4g}: with the atoms within bound={self.bound:.4g}, as the paper requires, the "
                 f"objective would be {within:.4g} instead of {self.objective_:.4g}; {BOUND_ADVICE}",
                 stacklevel=3,
             )

@@ -67,6 +67,7 @@ class LDSSparseCoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Sequence
     alpha : float
         The sparsity factor lambda of (9), with kernel values as they are.
     random_state : int, numpy.random.Generator, numpy.random.RandomState or None
+        Seed of the random choices.
 
     Attributes
     ----------

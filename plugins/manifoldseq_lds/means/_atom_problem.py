@@ -42,7 +42,7 @@ def build(
     ----------
     data : Systems or list of array-like of shape (T_i, d)
     beta : array-like of shape (N,), optional
-        By default ``-1 / N``.
+        The weights of the data, by default ``-1 / N``.
     codes : array-like of shape (N, J), optional
         The codes z of the data, with `atoms`.
     atoms : Systems, optional

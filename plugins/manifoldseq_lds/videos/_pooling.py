@@ -63,6 +63,7 @@ class BagOfSystems(ClassNamePrefixFeaturesOutMixin, TransformerMixin, SequenceEs
     max_blocks : int or None
         Maximum number of random blocks per video from which codewords are learned; None uses all blocks.
     random_state : int, numpy.random.Generator, numpy.random.RandomState or None
+        Seed of the random choices.
 
     Attributes
     ----------
@@ -196,6 +197,7 @@ class PyramidPooling(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Sequence
     init, n_init, max_iter, tol, n_jobs, verbose
         See `LDSDictionaryLearning`.
     random_state : int, numpy.random.Generator, numpy.random.RandomState or None
+        Seed of the random choices.
 
     Attributes
     ----------

@@ -96,6 +96,7 @@ def table6(
     width, deep_M : int, optional
         Units of each of three hidden layers, and projections of the HOPE layer, which is the first layer.
     models : sequence of {"NN", "HOPE-NN", "DNN", "HOPE-DNN"}
+        Kinds of networks, with and without a HOPE layer.
     seeds : int
         Number of networks of each kind. Results are means with standard errors over the networks.
     epochs : int

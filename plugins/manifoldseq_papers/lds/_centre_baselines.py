@@ -45,7 +45,7 @@ class FixedSteps(CentreRule):
     gradient_scale : float
         Factor of the gradient of (8).
     rescale : bool
-        Rescale states as the toolbox does.
+        Rescale states as the authors' toolbox does.
 
     Examples
     --------

@@ -64,6 +64,7 @@ def figure1(
         Layout of `data`: labelled sequences, see `manifoldseq.storage.read_directory`, or videos, see `read_textures`.
         Videos are described by LBP-TOP features.
     sets : sequence of {"japanese-vowels", "basic-motions", "dynamic-textures"}
+        Data sets.
     clusters : sequence of int
         Numbers of clusters; numbers with fewer than two sequences per cluster are left out.
     rates : sequence of float
@@ -78,6 +79,7 @@ def figure1(
     n_states : int
         Number of states for `data`.
     seed : int
+        Seed of all random choices.
     folder : path-like
         Folder for ``results.json``, which is written after every run, and ``figure.png``.
     resume : bool

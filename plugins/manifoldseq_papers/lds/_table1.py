@@ -72,6 +72,7 @@ def table1(
     data : path-like, optional
         Folder of videos in the `layout` of a published collection, see `read_textures`. It replaces the data sets.
     layout : {"dyntex++", "yupenn", "dyntex"}
+        Layout of the folder `data`.
     datasets : sequence of str
         Any of ``"japanese-vowels"``, ``"basic-motions"`` (their published test parts) and ``"dynamic-textures"``
         (generated; each video left out once).
@@ -89,6 +90,7 @@ def table1(
     max_iter : int
         Epochs.
     alpha : float
+        Sparsity factor of the codes.
     n_seeds : int
         Number of random starts of the codewords.
     n_folds : int, optional
