@@ -245,7 +245,8 @@ def _checked(manifold: Manifold, points: Any) -> Point:
     off = np.asarray(manifold.feasibility(x))
     if (worst := int(off.argmax())) >= 0 and off[worst] > (1e-3 if single else 1e-6):
         raise ValueError(
-            f"points[{worst}] is off {manifold!r} by {off[worst]:.2g}: project the points with manifold.nearest(points)"
+            f"points[{worst}] is not on {manifold!r} (distance {off[worst]:.2g}): "
+            "project the points with manifold.nearest(points)"
         )
     return x
 

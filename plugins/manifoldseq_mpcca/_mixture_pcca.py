@@ -152,10 +152,10 @@ class MixturePCCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, DensityMixi
         the clusters of k-means. ``"low-rank"`` starts from k-means or from a Mixture with the same private latent
         dimensions. The name of another initializer of the `model` is allowed too, see `manifoldseq.hooks`.
     update : {"expanded", "joint", "conditional"}
-        The M-step: ``"conditional"`` as printed (31)-(36), ``"joint"`` for loadings and means together, ``"expanded"``
-        with an additional latent mean and covariance (parameter expansion). ``"shrunk"`` has a closed-form M-step and
-        ignores it. On mini-batches, ``"expanded"`` is the same as ``"joint"``, because running sums keep their latent
-        axes.
+        The M-step: ``"conditional"`` as printed (equations 31 to 36), ``"joint"`` for loadings and means together,
+        ``"expanded"`` with an additional latent mean and covariance (parameter expansion). ``"shrunk"`` has a
+        closed-form M-step and ignores it. On mini-batches, ``"expanded"`` is the same as ``"joint"``, because running
+        sums keep their latent axes.
     model : str, optional
         The registered model that is minimized, by default ``"mpcca"``, or ``"mpcca.shrunk"`` for ``"shrunk"``.
     solver : str

@@ -213,7 +213,8 @@ class FisherVector(_BagEncoder):
         ``"full"`` models correlations within a view. The vector then contains the triangle of the gradient with respect
         to the covariance matrix, with off-diagonal entries times the square root of two.
     gradient_scale : {"paper", "model", "likelihood", "fisher"}
-        See `gradient_vectors`: ``"paper"`` is (1), (2) as printed, ``-(2/N)`` times the gradient of the log-likelihood.
+        The scale of the gradients: ``"paper"`` is equations (1), (2) as printed, ``-(2/N)`` times the gradient of the
+        log-likelihood.
     power : float
         Every entry x becomes ``sign(x) |x|**power``; 1 does not change the entries.
     intra_normalize : bool
@@ -221,7 +222,7 @@ class FisherVector(_BagEncoder):
     max_descriptors : int or None
         The approximate number of descriptors for the fit, drawn evenly from the bags. None uses all.
     n_init, max_iter, tol, n_jobs, verbose
-        Settings of the fit, see `MixturePCCA`.
+        See `MixturePCCA`.
     random_state : int, numpy.random.Generator, numpy.random.RandomState or None
         Seed of the random choices.
 

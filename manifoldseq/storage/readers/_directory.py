@@ -63,8 +63,8 @@ def read_directory(
     channels : sequence of str, optional
         The columns of the channels, by number if they have no names; by default all other columns except the time.
         If channels are given, only the column ``time`` can be a clock.
-    delimiter, decimal, thousands, encoding, comment, date_format : str
-        Options of text files, as in `read_csv`.
+    delimiter, decimal, thousands, encoding, comment, date_format
+        As in `read_csv`.
 
     Returns
     -------

@@ -53,12 +53,13 @@ class HOPE(ProjectedMixture):
         The number M of rows of U. ``"auto"`` is half of the number of columns, or the number of rows of `fit` minus 1
         if this number is smaller.
     family : {"movmf", "gmm", "gmm-full"} or Family
-        Von Mises–Fisher components (9), Gaussians with diagonal or full covariances (8), or a family of your own.
+        Von Mises–Fisher components, Gaussians with diagonal or full covariances, or a family of your own.
     prepare : {"auto", "unit", "center", None}
         The preparation of the rows: scaling to unit length, as the paper does for movMF, or centring (footnote 1).
         ``"auto"`` scales for directional families and centres for all other families.
     normalize_z : bool, optional
-        Whether z is scaled to unit length (30), by default only for directional families. Footnote 4 omits this step.
+        Whether z is scaled to unit length (equation 30), by default only for directional families. Footnote 4 omits
+        this step.
     kappa : None, "shared" or float
         The concentrations: None estimates one value per component, ``"shared"`` estimates one value for all components,
         and a number is fixed. If a fixed value is below the concentration of all rows together, components may
@@ -66,7 +67,7 @@ class HOPE(ProjectedMixture):
     largest_kappa : float
         The upper bound of the concentrations.
     bessel : {"exact", "paper"}
-        The exact Bessel function, or the leading term (68) of the paper.
+        The exact Bessel function, or its leading term (equation 68 of the paper).
     variance_floor : float
         The lower bound of the variances of Gaussians, relative to the mean variance of a column.
     noise_variance : float, "closed" or "bounded"
@@ -76,7 +77,8 @@ class HOPE(ProjectedMixture):
     noise_floor : float
         The lower bound of sigma^2, relative to the mean variance of a column.
     threshold : float, optional
-        The threshold epsilon of the features (39), by default the `quantile` of phi (37) over the training rows.
+        The threshold epsilon of the features (equation 39), by default the `quantile` of phi (equation 37) over the
+        training rows.
     quantile : float
         The fraction of the responses below the threshold.
     init : str or array-like of shape (M, D)

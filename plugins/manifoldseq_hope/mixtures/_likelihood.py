@@ -94,14 +94,14 @@ def movmf(
     n_latent : int or "auto"
         The number M of rows of U.
     noise_gradient : {"full", "simplified"}
-        The full gradient (21), (22), or the simplified gradient for U U' = I (footnote 3).
+        The full gradient (equations 21, 22), or the simplified gradient for U U' = I (footnote 3).
     rows : {"orthonormal", "scaled", "free"}
-        Constraints on the rows of U: orthonormal; orthogonal with a length of at least one (53), (54); or none, with
-        the penalty (15).
+        Constraints on the rows of U: orthonormal; orthogonal with a length of at least one (equations 53, 54); or none,
+        with the penalty (equation 15).
     jacobian : {"density", "printed"}
-        Sign of the term N/2 ln det U U': the sign of the change of variables, or the printed sign (44), (51).
+        Sign of the term N/2 ln det U U': the sign of the change of variables, or the printed sign (equations 44, 51).
     beta : float
-        Factor of the penalty (15), for free rows.
+        Factor of the penalty (equation 15), for free rows.
     learn_projection : bool
         False fixes the projection.
     """

@@ -35,9 +35,10 @@ class VonMisesFisherMixture(ProjectedMixture):
     largest_kappa : float
         The upper bound of the concentrations.
     bessel : {"exact", "paper"}
-        The exact Bessel function, or the leading term (68) of the paper.
+        The exact Bessel function, or its leading term (equation 68 of the paper).
     threshold : float, optional
-        The threshold epsilon of the features (39), by default the `quantile` of phi (37) over the training rows.
+        The threshold epsilon of the features (equation 39), by default the `quantile` of phi (equation 37) over the
+        training rows.
     quantile : float
         The fraction of the responses below the threshold.
     solver : str

@@ -62,19 +62,19 @@ class HOPENetworkClassifier(ClassNamePrefixFeaturesOutMixin, TransformerMixin, C
         cross-entropy of the features of the last layer, which must have one unit per class. A callable takes the scores
         (N, classes) and the numbers of the classes (N,) as tensors and returns the loss, a tensor of one number.
     init : {"uniform", "pca"}
-        The initial projections: (41), orthonormalized if `orthogonality` is ``"polar"`` or ``"qr"``, or the leading
-        principal directions of the inputs of the layer.
+        The initial projections: random (equation 41), orthonormalized if `orthogonality` is ``"polar"`` or ``"qr"``, or
+        the leading principal directions of the inputs of the layer.
     gamma : float
-        Scale of the initial weights (41).
+        Scale of the initial weights (equation 41).
     learning_rate : float, Schedule or ReduceOnPlateau
-        A number is the rate of the first epoch, which decays by `decay` per epoch (42); `ReduceOnPlateau` depends on
-        the error on validation rows, which `fit` then requires.
+        A number is the rate of the first epoch; every epoch multiplies it by `decay` (equation 42). `ReduceOnPlateau`
+        depends on the error on validation rows, which `fit` then requires.
     decay : float
         Weight decay of all layers.
     momentum : (float, float) or float
-        First and last momentum (43).
+        First and last momentum (equation 43).
     momentum_epochs : int, optional
-        T of (43); by default `max_iter`.
+        Number of epochs in which the momentum grows (T in equation 43); by default `max_iter`.
     batch_size : int
         Rows of a mini-batch.
     max_iter : int

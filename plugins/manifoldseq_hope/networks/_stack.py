@@ -68,7 +68,7 @@ class HOPEStack(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClassifierMix
         Settings of every layer, except sizes and seed; by default ``HOPE(prepare="unit",
         kappa="shared")``.
     quantile : float
-        The threshold epsilon of a layer is this quantile of phi (37) over the training rows and units.
+        The threshold epsilon of a layer is this quantile of phi (equation 37) over the training rows and units.
     head : {"softmax", "svm"}
         The classifier on top of the layers.
     C : float

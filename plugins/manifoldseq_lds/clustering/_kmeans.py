@@ -138,7 +138,7 @@ class LDSKMeans(Chosen, ClassNamePrefixFeaturesOutMixin, TransformerMixin, Clust
         have their defaults, ``"auto"`` for delay and `center`; other parameters are kept. The choice always compares
         systems of ``method="pca"``, independently of the identifier's `method`.
     bound : float
-        Upper bound of the singular values of A for ``mean="canonical"``, as (12) requires. Members may have larger
+        Upper bound of the singular values of A for ``mean="canonical"`` (problem 12). Members may have larger
         singular values; a member that is nearer to the others than the computed mean becomes the centre.
     kernel : str or kernel object
         A registered name, such as ``"projection"``, or an object with the methods of a kernel.

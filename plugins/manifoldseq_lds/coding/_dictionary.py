@@ -95,16 +95,16 @@ class LDSDictionaryLearning(ClassNamePrefixFeaturesOutMixin, TransformerMixin, S
         The identification of sequences. The object is copied, and it is not used for `Systems`. With
         ``n_states="auto"``, settings that are not given are chosen as in `LDSKMeans`.
     bound : float
-        The largest singular value of A of atoms for ``method="canonical"`` and ``"pgd"``, as in (12). With
+        The largest singular value of A of atoms for ``method="canonical"`` and ``"pgd"`` (problem 12). With
         ``"canonical"``, an atom that starts as a datum with larger singular values is kept until a better atom is
         found.
     kernel : str or kernel object
         A registered name, such as ``"projection"``, or a kernel object.
     alpha : float
-        The sparsity factor lambda of (9), with kernel values as they are. (The authors' toolbox minimizes half the
-        squared distance plus ``.1 |z|_1``, which is alpha=0.2.)
+        The sparsity factor lambda of problem (9), with kernel values that are not normalized. (The authors' toolbox
+        minimizes half the squared distance plus ``.1 |z|_1``, which is alpha=0.2.)
     method : {"lbfgs", "canonical", "pgd"}, or a registered name or AtomFamily
-        ``"lbfgs"``: descent on (10) by L-BFGS over all stable systems, for kernels that are functions of the
+        ``"lbfgs"``: descent on problem (10) by L-BFGS over all stable systems, for kernels that are functions of the
         observability subspace alone; the objective never increases. ``"canonical"``: the same for problem (12) of the
         paper; for other kernels ``"lbfgs"`` means ``"canonical"``. ``"pgd"``: Algorithm 1 at fixed rates, with all data
         or mini-batches. A registered family of atoms (`manifoldseq.hooks.RuleSpec`) defines its kernel and uses all

@@ -66,9 +66,9 @@ class BinetCauchyKernel:
     Parameters
     ----------
     form : {"determinant", "trace"}
-        The determinant of (20), or the trace.
+        The determinant (equation 20), or the trace.
     decay : float
-        The discount rate of (20), at least 0.
+        The discount rate in equation (20), at least 0.
     dtype : {"float64", "float32"}
         The dtype of the packed output matrices and of their products; all other computations use float64.
 

@@ -56,7 +56,10 @@ class _Powers(OutputNormalKernel):
         d = -np.log(np.maximum(MartinKernel(self.dtype).cross(P, Q), np.finfo(float).tiny))
         far = int(np.count_nonzero(d >= _LARGEST))
         if far:
-            warnings.warn(f"{far} pairs have a singular product matrix: their distance is infinite", stacklevel=2)
+            warnings.warn(
+                f"{far} pairs have a singular product matrix: their distance is infinite; use another kernel",
+                stacklevel=2,
+            )
         return np.maximum(d, 0.0)
 
 

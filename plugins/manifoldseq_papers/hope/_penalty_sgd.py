@@ -63,7 +63,8 @@ class PenaltySGD(ms.solvers.Stochastic):
     step_size : float or Schedule
         The rate epsilon.
     beta : float
-        Factor of the penalty (14): per batch as printed, per row if `repaired`. Only for ``orthogonality="penalty"``.
+        Factor of the penalty (equation 14): per batch as printed, per row if `repaired`. Only for
+        ``orthogonality="penalty"``.
     orthogonality : {"polar", "qr", "gram-schmidt", "penalty"}
         How columns on Stiefel factors are kept orthonormal.
     repaired : bool

@@ -114,8 +114,10 @@ def table5(
         a draw is also the seed of its networks.
     models : sequence of {"cdbn", "dnn1", "hope-dnn1", "hope-dnn2", "svm", "dnn2", "hope-dnn3", "hope-dnn4"}
         Rows of the table. The first row only repeats the result of the paper.
-    K, M : int
-        Number of units of the features, and their latent dimension.
+    K : int
+        Number of units of the features.
+    M : int
+        Latent dimension of the features.
     n_patches : int
         Number of patches from which the features are learned.
     epochs : int

@@ -74,8 +74,10 @@ def figure1(
     max_iter : int
         Maximum number of epochs of a start; a start also ends when the relative change of the mean squared distance is
         below 1e-4.
-    n_videos, size
-        Sizes of the generated textures.
+    n_videos : int
+        Number of generated textures.
+    size : int
+        Rows and columns of the generated textures.
     n_states : int
         Number of states for `data`.
     seed : int

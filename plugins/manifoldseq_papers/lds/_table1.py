@@ -81,8 +81,10 @@ def table1(
         LDSST have their own kernels.
     n_words : int
         Number of codewords and atoms.
-    n_states, size
-        Number of states of the systems of video blocks, and frames, rows and columns of a block.
+    n_states : int
+        Number of states of the systems of video blocks.
+    size : (int, int, int)
+        Frames, rows and columns of a block.
     n_videos : int
         Number of generated dynamic textures.
     max_blocks : int

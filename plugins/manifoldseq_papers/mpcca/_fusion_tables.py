@@ -61,7 +61,7 @@ def fusion(
         Candidates for the validation on a third of the training objects. By default K is 2 or 8 for `uci-mfeat` and 8
         or 32 for the digits.
     gradient_scale, power
-        Settings of every encoder, see `MultiViewSuperVector`; blocks are always intra-normalized.
+        See `MultiViewSuperVector`; blocks are always intra-normalized.
     max_iter : int
         Maximum number of iterations of the fit of every mixture.
     seed : int
