@@ -75,7 +75,7 @@ class MartinKernel(_Powers):
     Parameters
     ----------
     dtype : {"float64", "float32"}
-        As for the projection kernel.
+        The dtype of the packed output matrices and of their products; single precision halves the memory.
 
     Examples
     --------
@@ -102,7 +102,7 @@ class MartinRBFKernel(_Powers):
     Parameters
     ----------
     dtype : {"float64", "float32"}
-        As for the projection kernel.
+        The dtype of the packed output matrices and of their products; single precision halves the memory.
     scale : float
         The scale, above 0.
 

@@ -46,7 +46,7 @@ def build(
     codes : array-like of shape (N, J), optional
         The codes z of the data, with `atoms`.
     atoms : Systems, optional
-        The J atoms; with `codes`.
+        The J atoms; required with `codes`.
     atom : int
         The number r of the atom to update.
     kernel, n_states, identifier, bound
