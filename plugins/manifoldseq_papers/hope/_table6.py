@@ -90,9 +90,11 @@ def table6(
     ----------
     data : path-like, optional
         Folder of TIMIT. By default, a corpus is generated.
-    K, M : int, optional
-        Units of the network with one hidden layer, and projections of its HOPE layer. The default is the size of the
-        paper on TIMIT, and a smaller size on the generated corpus.
+    K : int, optional
+        Units of the network with one hidden layer. The default is the size of the paper on TIMIT, and a smaller size
+        on the generated corpus.
+    M : int, optional
+        Projections of the HOPE layer of this network, with the same kind of default.
     width : int, optional
         Units of each hidden layer of the networks with three hidden layers.
     deep_M : int, optional
