@@ -148,7 +148,7 @@ def read_g2o(path: str | Path) -> PoseGraph:
                 raise ValueError(f"{path}: line {number} begins with {tag}: only {known} can be read")
             dimension, size = (_VERTICES | _EDGES)[tag]
             if len(words) - 1 != size:
-                raise ValueError(f"{path}: line {number} ({tag}) has {len(words) - 1} numbers")
+                raise ValueError(f"{path}: line {number} ({tag}) has {len(words) - 1} numbers: write {size}")
             if d not in (0, dimension):
                 raise ValueError(
                     f"{path}: line {number} has a pose of SE({dimension}), but the earlier lines have SE({d})"

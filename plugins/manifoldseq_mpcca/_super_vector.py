@@ -210,8 +210,9 @@ class FisherVector(_BagEncoder):
     n_components : int
         Number K of Gaussians.
     covariance_type : {"diag", "full"}
-        ``"full"`` models correlations within a view. The vector then contains the triangle of the gradient with respect
-        to the covariance matrix, with off-diagonal entries times the square root of two.
+        Diagonal or full covariances; ``"full"`` models correlations within a view. The vector then contains the
+        triangle of the gradient with respect to the covariance matrix, with off-diagonal entries times the square root
+        of two.
     gradient_scale : {"paper", "model", "likelihood", "fisher"}
         The scale of the gradients: ``"paper"`` is equations (1), (2) as printed, ``-(2/N)`` times the gradient of the
         log-likelihood.

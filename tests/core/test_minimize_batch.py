@@ -547,7 +547,7 @@ def test_starts_off_the_manifold_are_projected_if_asked() -> None:
 @pytest.mark.parametrize(
     ("given", "error", "sentence"),
     [
-        ({}, ValueError, "n_problems=None: pass the number of problems, or their starts"),
+        ({}, ValueError, "n_problems=None: pass the number of problems, or one start per problem"),
         ({"n_problems": 0}, ValueError, "n_problems=0"),
         ({"n_problems": 2.5}, ValueError, "n_problems=2.5: use a whole number"),
         ({"x0": np.eye(8, 3)}, ValueError, r"a row of x0 has shape \(3,\), but the manifold needs \(8, 3\)"),

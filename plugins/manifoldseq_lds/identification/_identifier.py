@@ -138,7 +138,7 @@ class LDSIdentifier(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None)
         `interpolate` with inputs, use ``"CG"`` instead. `modes` returns the modes before stabilization. All other
         methods use the systems that `transform` returns.
     bound : float
-        The largest singular value that ``"clip"`` allows.
+        The largest singular value of A for ``stabilizer="clip"``.
     missing : {"error", "smooth"}
         ``"error"`` raises an error for NaN, and ``"smooth"`` fills missing values first. To fill them, the sequence is
         interpolated linearly and a system is identified, expectation maximization on the recorded values improves this

@@ -72,8 +72,8 @@ class PenaltySGD(ms.solvers.Stochastic):
         a weight moves by epsilon N_k / pi_k before the weights are renormalized; the fixed point of this update is at
         the square roots of the mean responsibilities. True: the derivatives are means over the batch, and weights
         follow the Riemannian gradient of the simplex, whose fixed point is the maximum of the likelihood.
-    batch_size, clip, average_from, seed
-        As in `manifoldseq.solvers.SGD`; the retraction is not used.
+    batch_size, clip, average_from, seed, retraction
+        As in `manifoldseq.solvers.SGD`. The retraction is not used.
 
     Notes
     -----
