@@ -79,9 +79,9 @@ class ConvolutionalFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, B
         only one patch. If the patches cannot be divided equally, the first cells have one patch more: 23 patches become
         12 and 11.
     overlap : bool
-        Each patch contributes to up to four cells. Its weights decrease linearly, vertically and horizontally, from one
-        at the centre of a cell to zero at the centres of the neighbouring cells. Features then change less if an image
-        is shifted.
+        Whether cells overlap, so that each patch contributes to up to four cells. Its weights decrease linearly,
+        vertically and horizontally, from one at the centre of a cell to zero at the centres of the neighbouring cells.
+        Features then change less if an image is shifted.
     threshold : float, optional
         The threshold epsilon in equation (39), by default the `quantile` of the responses to the patches of the fit.
     quantile : float

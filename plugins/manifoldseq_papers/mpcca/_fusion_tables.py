@@ -60,8 +60,10 @@ def fusion(
     n_components, n_latent, C : sequence
         Candidates for the validation on a third of the training objects. By default K is 2 or 8 for `uci-mfeat` and 8
         or 32 for the digits.
-    gradient_scale, power
-        See `MultiViewSuperVector`; blocks are always intra-normalized.
+    gradient_scale : str
+        Scale of the gradients of every encoder, see `MultiViewSuperVector`; blocks are always intra-normalized.
+    power : float
+        Exponent of the entries of every encoder, see `MultiViewSuperVector`.
     max_iter : int
         Maximum number of iterations of the fit of every mixture.
     seed : int
