@@ -211,7 +211,7 @@ def _first_states(items: Any, A: Array) -> Array:
     for i, row in enumerate(rows):
         if row is None or np.shape(row) != A.shape[2:]:
             raise ValueError(
-                f"system {i} has no first state of shape {A.shape[2:]}: the Binet-Cauchy kernel compares (A, C, x1)"
+                f"system {i} has no first state of shape {A.shape[2:]}: the Binet-Cauchy kernel needs (A, C, x1)"
             )
     x1 = real_array("x1", rows)
     if not np.isfinite(x1).all():
