@@ -46,7 +46,7 @@ _WORDS = ("name", "why", "seconds")  # of a row, what is not a figure of the fit
 @click.option(
     "--choose",
     is_flag=True,
-    help="Choose parameters that are not set, from the data without labels: n_clusters=auto for sequence-kmeans.",
+    help="Choose parameters that are not set, such as n_clusters, from the data without labels.",
 )
 @click.option(
     "--quality/--no-quality", default=True, help="Measure the quality of the fit and compare it with baselines [yes]."
