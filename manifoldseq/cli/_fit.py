@@ -144,8 +144,8 @@ class _Fit(Task):
         if labels is None and kind in ("sequences", "samples") and takes_labels(self.model, only=True):
             raise BadInput(
                 f"{name} needs labels, but {self.asked.data[0]} has none: pass --labels FILE with one label per line "
-                "or lines name,label; or add a column 'label' to a table, subfolders named by label, or labels.csv in "
-                "a folder"
+                "or with lines name,label, or add the labels to the data: a column 'label' of a table, or in a folder "
+                "subfolders named by label or a file labels.csv"
             )
         try:
             self.labels = None if labels is None else checked_labels(labels, len(labels))

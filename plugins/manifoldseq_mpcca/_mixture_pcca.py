@@ -136,8 +136,8 @@ class MixturePCCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, DensityMixi
         The weight of the diagonal of the covariance within components in S_0; the full covariance has the remaining
         weight. It is used for ``"shrunk"`` and ``"low-rank"``.
     gate : float or "auto"
-        The power p in the weights ``w_k p(x|k)^p`` of the components given the observed values, which determine imputed
-        values. Densities of many columns are overconfident, and p below one tempers them. 1 is Bayes' rule, which
+        The power p in the weights ``w_k p(x|k)^p`` with which the components contribute to imputed values, given the
+        observed values x. Densities of many columns are overconfident, and p below one tempers them. 1 is Bayes' rule, which
         ``"auto"`` uses for ``"diag"`` and ``"full"``.
     criterion : {"imputation", "likelihood"}
         The criterion that "auto" minimizes on the held-out rows, for each view given the others: the squared error of

@@ -52,8 +52,8 @@ def read_directory(
         line may hold titles, which are required if there are more columns: ``file`` or ``id``, and ``label``, or the
         values of `id` and `label`. Names of missing files cause a warning. Hidden files are ignored.
     time : str, int or None
-        The name or number of the column by which rows are sorted and that is not a channel. None: all columns are
-        channels. With the default ``"auto"``, clocks in tables are not channels. A column of dates or time stamps is
+        The name or number of the column with the time, by which rows are sorted. None: all columns are channels. With
+        the default ``"auto"``, clocks in tables are not channels. A column of dates or time stamps is
         the time, and so is an index of pandas without a name in ``.parquet`` files, if it holds dates or floats that
         are a clock.
     id, label : str or None

@@ -120,8 +120,8 @@ class LDSDictionaryLearning(ClassNamePrefixFeaturesOutMixin, TransformerMixin, S
         The number of data per update of ``"pgd"``; None uses all data. A pair (20, 4) uses 20 random groups and 4
         random data of each group, and requires `groups` in `fit`.
     init : {"random", "medoid", "k-means"} or Systems
-        ``"random"``: data; ``"medoid"``: medoids of random groups of data; ``"k-means"``: centres of `LDSKMeans` after
-        five epochs; or the initial atoms, for which `n_init` is one.
+        The initial atoms: random data (``"random"``), medoids of random groups of data (``"medoid"``), centres of
+        `LDSKMeans` after five epochs (``"k-means"``), or given systems, for which `n_init` is one.
     n_init : int
         The number of starts. The result with the smallest objective is kept.
     max_iter : int
