@@ -183,7 +183,7 @@ def evaluate(
     # names of millions of rows are fewer objects than letters
     together = None if groups is None else np.asarray(groups, None if isinstance(groups, np.ndarray) else object)
     if together is not None and together.shape != (n,):
-        raise ValueError(f"groups have shape {together.shape} for {n} members: pass one for each")
+        raise ValueError(f"groups have shape {together.shape} for {n} members: pass one group for each member")
     if record is not None and record.quality is not None:
         return _by_its_own(record, model, X, labels, random_state)
     task = task_of(model, labelled=labels is not None and takes_labels(model))

@@ -137,8 +137,8 @@ class MixturePCCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, DensityMixi
         weight. It is used for ``"shrunk"`` and ``"low-rank"``.
     gate : float or "auto"
         The power p in the weights ``w_k p(x|k)^p`` with which the components contribute to imputed values, given the
-        observed values x. Densities of many columns are overconfident, and p below one tempers them. 1 is Bayes' rule, which
-        ``"auto"`` uses for ``"diag"`` and ``"full"``.
+        observed values x. Densities of many columns are overconfident, and p below one tempers them. 1 is Bayes' rule,
+        which ``"auto"`` uses for ``"diag"`` and ``"full"``.
     criterion : {"imputation", "likelihood"}
         The criterion that "auto" minimizes on the held-out rows, for each view given the others: the squared error of
         `impute` in units of the variances of the columns, or minus the conditional log-density. (The joint density of
