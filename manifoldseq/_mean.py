@@ -106,7 +106,7 @@ def frechet_mean(manifold: Manifold, points: Any, weights: Any = None, *, loss: 
     if not np.isfinite(values).all():
         k = int(used[candidates[~np.isfinite(values)][0]])
         raise ValueError(
-            f"no geodesic of {manifold!r} is known from points[{k}] to all other points: do they lie in one component?"
+            f"no geodesic of {manifold!r} is known from points[{k}] to all other points: pass points of one component"
         )
     first, *others = [starts[k] for k in np.argsort(values)]
     found = [mean.solved_from(first)]
@@ -198,8 +198,8 @@ def _say(mean: _Mean, best: tuple[Point, float, float], found: Sequence[tuple[Po
     M = mean.manifold
     if best[2] > max(1e-7, 1e3 * mean.eps):
         warn(
-            f"frechet_mean: the gradient did not vanish ({best[2]:.1e} of the spread of the points): the result is not "
-            "the mean; the points may be too far apart",
+            f"frechet_mean did not converge (the gradient is {best[2]:.1e} of the spread of the points): pass points "
+            "that are closer together",
             stacklevel=3,
         )
     spread = np.sqrt(2 * best[1]) + 1e3 * mean.rounding
@@ -245,7 +245,8 @@ def _checked(manifold: Manifold, points: Any) -> Point:
     off = np.asarray(manifold.feasibility(x))
     if (worst := int(off.argmax())) >= 0 and off[worst] > (1e-3 if single else 1e-6):
         raise ValueError(
-            f"points[{worst}] is off {manifold!r} by {off[worst]:.2g}: project the points with manifold.nearest(points)"
+            f"points[{worst}] is not on {manifold!r} (distance {off[worst]:.2g}): "
+            "project the points with manifold.nearest(points)"
         )
     return x
 

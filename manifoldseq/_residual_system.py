@@ -149,7 +149,7 @@ class System:
                 elif J.shape[2] != family.manifold.dim:
                     raise ValueError(
                         f"the jacobian of residuals has {J.shape[2]} columns for a point of {family.manifold!r}: "
-                        f"{family.ambient} (its entries) or {family.manifold.dim} (its dimension) are needed"
+                        f"return {family.ambient} (its entries) or {family.manifold.dim} (its dimension)"
                     )
                 local.append(J)
             weighted = [J * weight[:, None, None] for J in local]
@@ -234,10 +234,12 @@ class Structure:
         names, made = [family.name for family in self.families], []
         for name, indices in block.on:
             if name not in names:
-                known = ", ".join(map(repr, names)) if self.product else "none: give indices alone"
-                raise ValueError(
-                    f"residuals are on the factor {name!r}, but the factors of {self.manifold!r} are {known}"
+                known = (
+                    f"has the factors {', '.join(map(repr, names))}"
+                    if self.product
+                    else "is not a product: pass indices"
                 )
+                raise ValueError(f"residuals are on the factor {name!r}, but {self.manifold!r} {known}")
             k = names.index(name)
             family = self.families[k]
             if (indices is None) != family.single:

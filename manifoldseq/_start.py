@@ -157,7 +157,8 @@ def on_manifold(manifold: Manifold[Point], point: Point, what: str = "x0", *, pr
         off = np.asarray(manifold.feasibility(point))
         row = f"[{int(off.argmax())}]" if off.ndim else ""
         raise ValueError(
-            f"{what}{row} is off {manifold!r} by {worst:.2g}: start from manifold.nearest(x0), as project=True does"
+            f"{what}{row} is not on {manifold!r} (distance {worst:.2g}): start from manifold.nearest(x0), or "
+            "set project=True"
         )
     return manifold.nearest(point) if worst > 1e-14 else point
 
@@ -176,7 +177,7 @@ def as_point(x0: Any, what: str = "x0", copy: bool = True) -> Any:
         raise TypeError(f"{what} is None: return an array, or a tuple of arrays")
     array = np.array(x0) if copy else np.asarray(x0)
     if array.dtype.kind not in "fiub":
-        raise TypeError(f"{what} has dtype {array.dtype}: a point is made of real numbers")
+        raise TypeError(f"{what} has dtype {array.dtype}: pass real numbers")
     return array if array.dtype in (np.float32, np.float64) else array.astype(np.float64)
 
 

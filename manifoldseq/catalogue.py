@@ -56,7 +56,7 @@ RECORDS = (
         "bb", "manifoldseq.solvers:BB", summary="Riemannian Barzilai-Borwein: gradient steps with nonmonotone search"
     ),
     hooks.SolverSpec(
-        "cg", "manifoldseq.solvers:CG", summary="Riemannian nonlinear conjugate gradients, five beta rules"
+        "cg", "manifoldseq.solvers:CG", summary="Riemannian nonlinear conjugate gradients, with five formulas for beta"
     ),
     hooks.SolverSpec("gd", "manifoldseq.solvers:GD", summary="Steepest descent with a line search or given step sizes"),
     hooks.SolverSpec(
@@ -67,7 +67,7 @@ RECORDS = (
     hooks.SolverSpec(
         "tr",
         "manifoldseq.solvers:TR",
-        summary="Riemannian trust regions with truncated conjugate gradients (exact or differenced Hessian products)",
+        summary="Riemannian trust regions with truncated conjugate gradients; Hessians can be finite differences",
     ),
     hooks.SolverSpec(
         "sgd",
@@ -91,7 +91,7 @@ RECORDS = (
         "alternating",
         "manifoldseq.solvers:Alternating",
         needs=("updates",),
-        summary="Closed-form updates of some factors in turn, an inner solver on the others (EM, block descent)",
+        summary="Closed-form updates of some factors in turn, and an inner solver for the others (EM, block descent)",
     ),
     hooks.SolverSpec(
         "em",
@@ -109,7 +109,7 @@ RECORDS = (
         "lm",
         "manifoldseq.solvers:LM",
         needs=("residuals",),
-        summary="Levenberg and Marquardt's method with sparse normal equations, for least squares with robust losses",
+        summary="Levenberg-Marquardt method with sparse normal equations, for least squares with robust losses",
     ),
     hooks.SolverSpec(
         "sqp",
@@ -229,7 +229,7 @@ RECORDS = (
         "choice",
         accepts="manifoldseq.models._choice:accepts",
         draw="manifoldseq.models._choice:draw",
-        summary="The compared settings with the figure that decided and its standard error; the chosen ones are ringed",
+        summary="Compared settings with the deciding figure and its standard error; the chosen settings are ringed",
     ),
     hooks.ReaderSpec("npz", ("*.npz",), "manifoldseq.storage:read_npz", summary="NumPy archives of arrays"),
     hooks.ReaderSpec("npy", ("*.npy",), "manifoldseq.storage:read_npy", summary="One NumPy array"),
@@ -242,7 +242,7 @@ RECORDS = (
         summary="Text: columns id, time, channels, label, or one series per row"
     ),
     hooks.ReaderSpec(
-        "parquet", ("*.parquet",), "manifoldseq.storage:read_parquet", summary="Parquet in the long format, as .csv"
+        "parquet", ("*.parquet",), "manifoldseq.storage:read_parquet", summary="Parquet tables with columns as in .csv"
     ),
     hooks.ReaderSpec(
         "directory", ("*/",), "manifoldseq.storage:read_directory", summary="A folder of arrays or tables"

@@ -32,7 +32,7 @@ def run(report: Report) -> None:
         cells = f"{pooling} x {pooling} {'overlapping' if overlap else 'disjoint'} cells"
         start = time.process_time()
         before, after, loss = tuned(*parts[0], *parts[1], pooling, overlap)
-        report.row(f"error in percent, {cells}, learnt without labels", before, ".2f")
+        report.row(f"error in percent, {cells}, learned without labels", before, ".2f")
         report.row(f"error in percent, {cells}, trained with labels", after, ".2f")
         report.note(f"{time.process_time() - start:.0f} CPU seconds; loss of the first and last epoch {loss}")
 

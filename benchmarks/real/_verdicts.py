@@ -1,7 +1,7 @@
 """Which controls a verdict names, with labels and without, where a control is better and where none is.
 
 A control is better if its adjusted Rand index is larger by 0.05. A verdict with labels names a control that "is
-better", one without labels a control that has other clusters: "look at both".
+better", one without labels a control that has other clusters: "compare both".
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ def run(report: Report, sets: Sequence[Set]) -> None:
                 known, unknown = (ms.evaluation.evaluate(model, sequences, y) for y in (labels, None))
             own = known.rows[0]["ari"]
             best = max(known.rows[1:], key=lambda row: row.get("ari", -1.0))
-            with_labels, without = "is better" in known.verdict, "look at both" in unknown.verdict
+            with_labels, without = "is better" in known.verdict, "compare both" in unknown.verdict
             named[best["ari"] >= own + BETTER].append((with_labels, without))
             said = f"{'named' if with_labels else '-':>8}{'named' if without else '-':>8}"
             report.note(f"{one.name:<24}{own:>6.2f}  {best['name']:<24}{best['ari']:>6.2f}{said}")

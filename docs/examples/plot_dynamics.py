@@ -110,8 +110,8 @@ draw(axes[1:], labels, purity, kernel)
 # ------------------------
 # The sequences are noise with an echo after 8, 10 or 12 steps. A single value per step does not determine the state, so
 # that the automatic choice stacks sixteen steps into one output. Autocovariances at five lags do not reach the echo,
-# and those at sixteen lags are mostly noise (:doc:`/benchmarks/clustering` has the figures, also those of random
-# convolutions, which separate the echoes too).
+# and autocovariances at sixteen lags are mostly noise. Random convolutions also separate the echoes
+# (:doc:`/benchmarks/clustering` has the figures).
 
 data = ms.hooks.get_dataset("echoes").loader()
 labels = np.asarray(data.labels)

@@ -60,7 +60,8 @@ show(axes, model.components_)
 # Broad and sharp components
 # --------------------------
 # The concentration measures how narrow the cone of directions of a component is. The components with the smallest
-# concentrations cover patches without clear structure, such as leaves, and those with the largest smooth shading.
+# concentrations cover patches without clear structure, such as leaves. The components with the
+# largest concentrations cover smooth shading.
 
 broadest, sharpest = np.split(np.argsort(model.concentrations_)[[0, 1, 2, 3, -4, -3, -2, -1]], 2)
 fig, ax = plt.subplots(figsize=(6, 3), layout="constrained")

@@ -3,7 +3,7 @@ Least squares with robust losses
 ================================
 
 A curve is fitted to data in which a fifth of the values are outliers. The least-squares curve is pulled toward the
-outliers; the curves with robust losses are not.
+outliers. The curves with robust losses follow the other values.
 """
 
 import autograd.numpy as np

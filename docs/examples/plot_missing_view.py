@@ -49,7 +49,7 @@ axes[0].set_ylabel("imputed")
 
 # %%
 # Rows with a missing view can also be used for the fit: the missing view is NaN, and with ``missing="em"`` the
-# likelihood is that of the observed values.
+# fit maximizes the likelihood of the observed values.
 
 with_gaps = Y[train].copy()
 with_gaps[::2] = np.nan

@@ -43,7 +43,7 @@ gram = kernel.cross(packed, packed) / 5
 # --------
 # The penalty C is chosen by cross-validation on the training recordings. Two classifiers without systems are compared.
 # On the forty test recordings each of them has one more correct result: the classification of four motions needs no
-# model of time. Clustering them does, see :doc:`/benchmarks/clustering`.
+# model of time. Clustering of the motions needs such a model, see :doc:`/benchmarks/clustering`.
 
 search = GridSearchCV(SVC(kernel="precomputed"), {"C": [1, 10, 100]}, cv=5)
 search.fit(gram[np.ix_(train, train)], data.labels[train])

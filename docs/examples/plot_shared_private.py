@@ -47,7 +47,7 @@ plot_shared(mixture)
 # ----------------
 # The private parts of the views are less correlated than the views, but not uncorrelated: the latent vector is
 # estimated from both views, and its error is common to both. For one component with full noise covariances, the
-# canonical correlations of the private parts are even those of the views themselves.
+# canonical correlations of the private parts even equal the canonical correlations of the views.
 
 model = MixturePCCA(n_components=1, n_latent=10, covariance_type="diag", random_state=0).fit(X, Y)
 private = [part[:, 0] for part in private_parts(model.mixture_, X, Y)]

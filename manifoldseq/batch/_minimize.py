@@ -202,7 +202,9 @@ def _starts(
         raise ValueError(f"n_problems={quoted(n_problems)}: use a whole number ≥ 1")
     if x0 is None or isinstance(x0, str):
         if known is None or known < 1 or (n_problems is not None and n_problems != known):
-            raise ValueError(f"n_problems={quoted(n_problems)}: pass the number of problems, or their starts as x0")
+            raise ValueError(
+                f"n_problems={quoted(n_problems)}: pass the number of problems, or one start per problem as x0"
+            )
         several = problems * int(known) if len(problems) == 1 else problems
         made = [
             start_point(each, x0, child, project) for each, child in zip(several, rng.spawn(len(several)), strict=True)

@@ -115,13 +115,13 @@ def _summary(outcomes: Sequence[_Outcome], faults: int) -> str:
     def count(state: str) -> int:
         return sum(outcome.state == state for outcome in outcomes)
 
-    parts = [f"{count('passed')} exercised and passed"]
+    parts = [f"{count('passed')} tested and passed"]
     if failed := count("failed"):
         parts.append(f"{failed} FAILED")
     if imported := count("imported"):
         parts.append(f"{imported} only imported ({', '.join(one.name for one in outcomes if one.state == 'imported')})")
     if absent := count("left out"):
-        parts.append(f"{absent} left out (they need a plugin that is not installed)")
+        parts.append(f"{absent} skipped (they need a plugin that is not installed)")
     if faults:
-        parts.append(f"and the plugin itself has {faults} fault{'s' * (faults > 1)}")
+        parts.append(f"and the plugin itself has {faults} error{'s' * (faults > 1)}")
     return f"{len(outcomes)} record{'s' * (len(outcomes) != 1)} checked: {', '.join(parts)}."

@@ -26,7 +26,7 @@ _THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
 @click.command()
 @json_option
 def doctor(as_json: bool) -> int:
-    """Show versions, extras, plugins and problems of the installation.
+    """Show versions, extras, plugins and their problems.
 
     The exit status is 1 if a required package is missing or a plugin has an error.
     """

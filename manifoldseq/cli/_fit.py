@@ -41,12 +41,12 @@ _WORDS = ("name", "why", "seconds")  # of a row, what is not a figure of the fit
     help="File with the labels: one label per line, in the order of the sequences (or of the rows, for an estimator of "
     "samples), or lines name,label.",
 )
-@click.option("--jobs", type=click.IntRange(1), metavar="N", help="Threads [1].")
+@click.option("--jobs", type=click.IntRange(1), metavar="N", help="Number of threads [1].")
 @click.option("--dask", metavar="ADDRESS", help="The scheduler of a cluster, such as tcp://127.0.0.1:8786.")
 @click.option(
     "--choose",
     is_flag=True,
-    help="Choose parameters that are not set, without labels, as --set n_clusters=auto does for sequence-kmeans.",
+    help="Choose parameters that are not set, such as n_clusters, from the data without labels.",
 )
 @click.option(
     "--quality/--no-quality", default=True, help="Measure the quality of the fit and compare it with baselines [yes]."
@@ -144,8 +144,8 @@ class _Fit(Task):
         if labels is None and kind in ("sequences", "samples") and takes_labels(self.model, only=True):
             raise BadInput(
                 f"{name} needs labels, but {self.asked.data[0]} has none: pass --labels FILE with one label per line "
-                "or lines name,label; or add a column 'label' to a table, subfolders named by label, or labels.csv in "
-                "a folder"
+                "or with lines name,label, or add the labels to the data: a column 'label' of a table, or in a folder "
+                "subfolders named by label or a file labels.csv"
             )
         try:
             self.labels = None if labels is None else checked_labels(labels, len(labels))
@@ -255,7 +255,7 @@ class _Fit(Task):
         try:
             return evaluate(model, X, y, record=self.record, name=self.name, took=took, **about)
         except Exception as error:
-            click.echo(f"Warning: no quality figure ({type(error).__name__}: {error})", err=True)
+            click.echo(f"Warning: the quality was not measured ({type(error).__name__}: {error})", err=True)
             return None
 
     def lines(self, result: Any) -> list[str]:
@@ -267,8 +267,8 @@ class _Fit(Task):
         if plain:
             numbers = " and ".join(plain)
             tried.append(
-                f"{numbers} by default, independently of the data: choose with --choose, or set with --set "
-                f"{auto[0]}=..."
+                f"{numbers} is the default, which does not depend on the data: add --choose to choose from the data, "
+                f"or --set {auto[0]}=..."
             )
         return tried
 

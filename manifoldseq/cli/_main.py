@@ -91,7 +91,9 @@ class _Commands(click.Group):
                     click.echo(f"Warning: plugin {plugin.name!r}: {fault.message}", err=True)
                 for name, command in group.commands.items():
                     if name in _COMMANDS or name in self._added:
-                        click.echo(f"Warning: plugin {plugin.name!r}: command {name!r} already exists", err=True)
+                        click.echo(
+                            f"Warning: plugin {plugin.name!r}: command {name!r} exists already and is ignored", err=True
+                        )
                     else:
                         self._added[name] = command
         return self._added

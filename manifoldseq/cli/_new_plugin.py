@@ -24,8 +24,8 @@ _NAME = re.compile(r"[a-z][a-z0-9]*(-[a-z0-9]+)*\Z")
 def new_plugin(name: str, output: Path | None) -> None:
     """Write a new plugin whose tests pass.
 
-    The plugin is a distribution with a model, an estimator, tests and a README, in which the mathematics is to be
-    replaced. NAME has lower-case letters, digits and hyphens; the import package has underscores instead.
+    The plugin is a distribution with an example model, an estimator, tests and a README. Replace the model by your own.
+    NAME has lower-case letters, digits and hyphens; the import package has underscores instead.
 
     \b
     Example:

@@ -112,9 +112,9 @@ def _documented(owner: Callable[..., Any], name: str, seen: tuple[Any, ...] = ()
 
 def _named_in(module: str, name: str) -> Any:
     """Return the class or function with a name in a module or its packages, or that of a registered model."""
-    parts, last = module.split("."), name.rpartition(".")[2]
-    for i in range(len(parts), 0, -1):
-        found = getattr(sys.modules.get(".".join(parts[:i])), last, None)
+    parts, (prefix, _, last) = module.split("."), name.rpartition(".")
+    for place in (*(".".join(parts[:i]) for i in range(len(parts), 0, -1)), prefix):
+        found = getattr(sys.modules.get(place), last, None)
         if inspect.isroutine(found) or inspect.isclass(found):
             return found
     with suppress(ValueError, ImportError):

@@ -90,7 +90,7 @@ def _load_given(context: click.Context, parameter: click.Parameter, paths: tuple
         return
     clashes = {plugin.name: plugin.clashes for plugin in hooks.plugins()} if files else {}
     for path, file in zip(paths, files, strict=True):
-        idle = () if _has_hooks(file.module) else (f"it registers nothing, so that only {path}:NAME can use it",)
+        idle = () if _has_hooks(file.module) else (f"the file registers no records; pass its objects as {path}:NAME",)
         for said in (*idle, *clashes.get(file.name, ())):
             click.echo(f"Warning: {path}: {said}", err=True)
 

@@ -262,7 +262,7 @@ def _problem(model: str, build: Any, data: Loaded | None, params: dict[str, Any]
         problem = build(**params) if data is None else build(as_input(data, None)[0], **params)
     except (ValueError, TypeError) as error:
         message = str(error) if data is None else data.in_names(str(error))
-        raise BadInput(f"{model} cannot be built from this: {message}") from error
+        raise BadInput(f"{model} cannot be built from these data and parameters: {message}") from error
     if not isinstance(problem, Problem):
         raise BadInput(f"{model} returned a {type(problem).__name__}: it must return a manifoldseq.Problem")
     return problem

@@ -348,7 +348,7 @@ def _labels(sources: Sequence[str], parts: Sequence[SequenceData], ids: Sequence
         return None
     for i, label in enumerate(found):
         if label is None:
-            raise BadInput(f"{ids[i]!r} has no label, but other members have labels: add it, or remove all labels")
+            raise BadInput(f"{ids[i]!r} has no label, but other members have labels: add a label, or remove all labels")
     return np.array(found)
 
 

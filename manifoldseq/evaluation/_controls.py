@@ -304,6 +304,7 @@ class StatisticsKMeans(_KMeans, OfSequences):
     n_init : int
         Number of starts.
     random_state : int or None
+        Seed of the random choices.
 
     Examples
     --------

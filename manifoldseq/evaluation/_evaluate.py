@@ -183,7 +183,7 @@ def evaluate(
     # names of millions of rows are fewer objects than letters
     together = None if groups is None else np.asarray(groups, None if isinstance(groups, np.ndarray) else object)
     if together is not None and together.shape != (n,):
-        raise ValueError(f"groups have shape {together.shape} for {n} members: pass one for each")
+        raise ValueError(f"groups have shape {together.shape} for {n} members: pass one group for each member")
     if record is not None and record.quality is not None:
         return _by_its_own(record, model, X, labels, random_state)
     task = task_of(model, labelled=labels is not None and takes_labels(model))
@@ -380,13 +380,13 @@ class _Judge:
             and adjusted_rand_score(self.found[self.own.name], self.found[row["name"]]) < _ALIKE
         ]
         if not clear:
-            return "; no control has other clusters that are as repeatable and explain more of the sequences"
+            return "; no control has different clusters that are as repeatable and explain more of the sequences"
         best = max(clear, key=lambda row: row["explained"])
         alike = adjusted_rand_score(self.found[self.own.name], self.found[best["name"]])
         return (
-            f"; the control {best['name']} has other clusters (agreement {alike:.2f} with these) that are as "
+            f"; the control {best['name']} has different clusters (agreement {alike:.2f}) that are as "
             f"repeatable ({best['agreement_of_parts']:.2f}) and explain more of the sequences "
-            f"({best['explained']:.2f} compared with {own['explained']:.2f}): look at both"
+            f"({best['explained']:.2f} compared with {own['explained']:.2f}): compare both"
         )
 
     @cached_property
@@ -405,7 +405,7 @@ class _Judge:
         if (asked := self.asked()) < 2:
             return Evaluation("clusters", "clusters", [{**rows[0], "clusters": 1}], verdict)
         verdict += f" of {asked}"
-        rows[0] |= {"clusters": 1, "why": "one cluster agrees with itself"} if self.labels is None else {"clusters": 1}
+        rows[0] |= {"clusters": 1, "why": "there is only one cluster"} if self.labels is None else {"clusters": 1}
         chance = _row(CHANCE, [self.shuffled]) if self.labels is not None else {"name": CHANCE, agreement: 0.0}
         return self.evaluation("clusters", agreement if self.labels is None else "ari", [*rows, chance], verdict)
 

@@ -107,9 +107,11 @@ class WarpingKMedoids(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Cluster
     Parameters
     ----------
     n_clusters : int
+        Number of clusters.
     n_init : int
         Number of starts, by greedy k-means++.
     random_state : int or None
+        Seed of the random choices.
 
     Examples
     --------
@@ -199,7 +201,7 @@ class SpectrumClassifier(_FeatureClassifier):
     Parameters
     ----------
     C : float
-        The parameter C of `sklearn.svm.SVC`; the width of the kernel is that of ``gamma="scale"``.
+        The parameter C of `sklearn.svm.SVC`; the kernel has ``gamma="scale"``.
 
     Examples
     --------
@@ -250,6 +252,7 @@ class ConvolutionsClassifier(_FeatureClassifier):
     Parameters
     ----------
     random_state : int or None
+        Seed of the random choices.
 
     Examples
     --------

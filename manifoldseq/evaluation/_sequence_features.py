@@ -142,6 +142,7 @@ class RandomConvolutions(SequenceFeatures):
     Parameters
     ----------
     random_state : int or None
+        Seed of the random choices.
 
     References
     ----------

@@ -68,7 +68,7 @@ def task_of(model: Any, *, labelled: bool = False) -> str:
     tags = get_tags(model) if hasattr(model, "__sklearn_tags__") else None
     kind = None if tags is None else tags.estimator_type
     if tags is not None and kind == "classifier":
-        # without labels, one that transforms has learnt features; one that needs none is told by its other methods
+        # without labels, one that transforms has learned features; one that needs none is told by its other methods
         if labelled or (tags.target_tags.required and not hasattr(model, "transform")):
             return "classes"
     if kind == "clusterer" or hasattr(model, "labels_") or (kind == "density_estimator" and hasattr(model, "predict")):

@@ -85,12 +85,14 @@ class _Named:
 
 def _why(function: FunctionType) -> str:
     if function.__name__ == "<lambda>":
-        return "is a lambda, which has no name to be found by"
+        return "is a lambda, which other processes cannot import"
     if "<locals>" in function.__qualname__:
-        return "is defined inside another function, where no other process finds it"
+        return "is defined inside another function, which other processes cannot import"
     module = sys.modules.get(function.__module__)
     if module is None or not _found_elsewhere(module):
-        return f"is defined in {function.__module__!r}, a notebook or an interpreter, which no other process can import"
+        return (
+            f"is defined in {function.__module__!r}, a notebook or an interpreter, which other processes cannot import"
+        )
     return f"is not the function of this name in the module {function.__module__!r} any more: import the module again"
 
 

@@ -86,7 +86,7 @@ class _Dask:
                     results.update(zip(positions, part, strict=True))
                 return [results[position] for position in range(len(tasks))]
         raise RuntimeError(
-            f"{_LIVES} times in a row a worker died while it computed on shards: see its log, and use workers with "
+            f"a worker died {_LIVES} times in a row during a computation on shards: see its log, and use workers with "
             "more memory or smaller shards"
         )
 

@@ -191,7 +191,7 @@ def collect(plugin: Plugin, module: Any) -> None:
 def reserved(record: Record) -> str:
     """Return the error message about a name that begins with the name of another plugin and a colon."""
     owner = record.name.partition(":")[0]
-    return f"only the plugin {owner!r} gives names that begin with {owner + ':'!r}: choose another name"
+    return f"names that begin with {owner + ':'!r} are reserved for the plugin {owner!r}: choose another name"
 
 
 def _yielded(name: str, hook: Callable[[], list[Any]], file: str, place: str) -> list[Any]:

@@ -68,7 +68,7 @@ class Record:
         if self.api != API:
             raise ValueError(
                 f"{type(self).__name__} {self.name!r} is written for version {self.api!r} of the hooks, and this "
-                f"manifoldseq has version {API}: set api={API}, or install a manifoldseq with the other version"
+                f"manifoldseq has version {API}: set api={API}, or install a version of manifoldseq that supports it"
             )
         if not isinstance(self.name, str) or not all(map(_NAME.match, self.name.split(":", 1))):
             raise ValueError(

@@ -154,7 +154,7 @@ class Registry:
         for plugin in plugins:
             if plugin.origin is Origin.THIRD_PARTY:
                 plugin.clashes = tuple(
-                    f"{kind} {name!r} is a name of {_giver(other)} too: ask for '{plugin.name}:{name}'"
+                    f"{kind} {name!r} is also registered by {_giver(other)}: write '{plugin.name}:{name}'"
                     for kind, name, other in givers
                     if other is not plugin and any((kind, name) == (one.kind, one.name) for one in plugin.records)
                 )
@@ -223,7 +223,7 @@ class Registry:
         if self._said.get(key) is not record:
             self._said[key] = record
             LOG.warning(
-                "%s %r: the record given to manifoldseq.register is used, not the one of %s",
+                "%s %r: the record given to manifoldseq.register is used, not the record of %s",
                 _singular(record.kind),
                 record.name,
                 " or ".join(map(_giver, others)),
@@ -250,7 +250,7 @@ def first_origin(entries: Sequence[tuple[Plugin, R]]) -> list[tuple[Plugin, R]]:
 
 def _ambiguous(kind: str, name: str, found: Sequence[tuple[Plugin, Record]]) -> str:
     names = [f"{plugin.name}:{record.name}" for plugin, record in found]
-    what = f"{_singular(kind)} {name!r} is given by {' and '.join(_giver(plugin) for plugin, _ in found)}"
+    what = f"{_singular(kind)} {name!r} is registered by {' and '.join(_giver(plugin) for plugin, _ in found)}"
     if len(set(names)) == len(names):
         return f"{what}: use {' or '.join(map(repr, names))}"
     modules = " and ".join(repr(plugin.module) for plugin, _ in found)

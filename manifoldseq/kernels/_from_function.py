@@ -192,7 +192,7 @@ def kernel(
 
     def make(function: PairFunction) -> PairKernel:
         if not callable(function):
-            raise ValueError(f"kernel got {function!r}: pass a function of two items")
+            raise ValueError(f"ms.kernel needs a function of two items, got {function!r}")
         label = name or getattr(function, "__name__", "kernel")
         return PairKernel(function, domain, constant_diagonal, positive_definite, label)
 

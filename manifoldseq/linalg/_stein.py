@@ -177,7 +177,7 @@ def _divergence(A1: Array, A2: Array, Q: Array) -> ValueError:
     radii = f"A has spectral radius {r1[place]:.6g}, which must be below 1"
     if not np.array_equal(A1, A2):
         radii = f"A1 and A2 have spectral radii {r1[place]:.6g} and {r2[place]:.6g}, whose product must be below 1"
-    return ValueError(f"the Stein equation has no convergent sum{where}: {radii}")
+    return ValueError(f"the sum that solves the Stein equation diverges{where}: {radii}")
 
 
 def _square_norm(A: Array) -> Array:

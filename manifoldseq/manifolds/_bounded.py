@@ -188,8 +188,8 @@ class Box(_Bounded):
             where = tuple(int(k) for k in np.argwhere(wrong)[0])
             raise ValueError(
                 f"Box(lower, upper): entry {where[0] if len(where) == 1 else where} has the bounds "
-                f"{self.lower[where]:g} and {self.upper[where]:g}: required are lower <= upper, no NaN, "
-                "and a finite bound or −inf below, inf above"
+                f"{self.lower[where]:g} and {self.upper[where]:g}: pass numbers with lower <= upper; "
+                "lower may be −inf and upper inf"
             )
         self._free = freeze(self.lower < self.upper)
         self._dim = int(self._free.sum())

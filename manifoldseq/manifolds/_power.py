@@ -63,7 +63,7 @@ class Power(Manifold[Point]):
         except (TypeError, ValueError, OverflowError):
             numbers = [-1]
         if numbers and not 0 <= numbers[0] <= numbers[-1] < self.n:
-            raise ValueError(f"Power(fixed={self.fixed!r}): fixed must be numbers of the {self.n} points, from 0")
+            raise ValueError(f"Power(fixed={self.fixed!r}): pass indices of the {self.n} points, from 0")
         object.__setattr__(self, "fixed", tuple(numbers))
 
     def __repr__(self) -> str:

@@ -364,7 +364,7 @@ class CanonicalLDS(Factored[tuple[np.ndarray, np.ndarray, np.ndarray]]):
     n : int
         State dimension, n ≤ m.
     bound : float
-        Bound on ``|λ|``, below one; the paper's ε.
+        Bound on ``|λ|``, below one (ε in the paper).
 
     Notes
     -----
@@ -388,7 +388,8 @@ class CanonicalLDS(Factored[tuple[np.ndarray, np.ndarray, np.ndarray]]):
         size("CanonicalLDS", m=self.m, n=self.n)
         if self.n > self.m:
             raise ValueError(
-                f"CanonicalLDS(m={self.m}, n={self.n}): the state dimension n cannot exceed the output dimension m"
+                f"CanonicalLDS(m={self.m}, n={self.n}): the state dimension n cannot exceed the output dimension m: "
+                "lower n"
             )
         object.__setattr__(self, "bound", bound_of("CanonicalLDS", self.bound, 1))
         factors = (BoundedDiagonal(self.n, self.bound), Orthogonal(self.n), Stiefel(self.m, self.n))

@@ -248,7 +248,7 @@ def _checked_matrix(J: Any, count: int, size: int) -> np.ndarray:
     matrix = real_array("the jacobian of a constraint", J.toarray() if sp.issparse(J) else J)
     if matrix.shape != (count, size):
         raise ValueError(
-            f"the jacobian of a constraint has shape {matrix.shape}: {(count, size)} is needed, one row for each entry "
+            f"the jacobian of a constraint has shape {matrix.shape}: return {(count, size)}, one row for each entry "
             "of the value, one column for each entry of the flat point"
         )
     return matrix.astype(float, copy=False)

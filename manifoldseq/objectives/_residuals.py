@@ -79,8 +79,8 @@ class Residuals:
             J = J.reshape(*r.shape, J.shape[-1]) if J.ndim and J.size == r.size * J.shape[-1] else J
             if J.ndim != 3 or J.shape[:2] != r.shape:
                 raise ValueError(
-                    f"the jacobian of residuals has shape {np.shape(each)} in slot {k}: {r.shape} and the number of "
-                    "entries or the dimension of a point are needed"
+                    f"the jacobian of residuals has shape {np.shape(each)} in slot {k}: return {r.shape} followed by "
+                    "the number of entries or the dimension of a point"
                 )
             made.append(self._weighted(J))
         return self._weighted(r[..., None])[..., 0], made

@@ -148,7 +148,7 @@ def read_g2o(path: str | Path) -> PoseGraph:
                 raise ValueError(f"{path}: line {number} begins with {tag}: only {known} can be read")
             dimension, size = (_VERTICES | _EDGES)[tag]
             if len(words) - 1 != size:
-                raise ValueError(f"{path}: line {number} ({tag}) has {len(words) - 1} numbers")
+                raise ValueError(f"{path}: line {number} ({tag}) has {len(words) - 1} numbers: write {size}")
             if d not in (0, dimension):
                 raise ValueError(
                     f"{path}: line {number} has a pose of SE({dimension}), but the earlier lines have SE({d})"
@@ -163,7 +163,7 @@ def read_g2o(path: str | Path) -> PoseGraph:
                 edges.append(numbers)
                 continue
             if position.setdefault(keys[0], len(vertices)) < len(vertices):
-                raise ValueError(f"{path}: line {number} gives pose {keys[0]} again")
+                raise ValueError(f"{path}: line {number} defines pose {keys[0]} a second time")
             vertices.append(numbers)
     if not vertices:
         raise ValueError(f"{path} has no vertices")
@@ -171,7 +171,7 @@ def read_g2o(path: str | Path) -> PoseGraph:
     own = np.array(edges, float) if edges else np.zeros((0, 28 if d == 3 else 9))
     unknown = {*(key for pair in pairs for key in pair), *fixed} - position.keys()
     if unknown:
-        raise ValueError(f"{path}: no vertex has the number {min(unknown)}")
+        raise ValueError(f"{path}: pose {min(unknown)} is used, but no vertex has this number")
     i, j = (np.array([position[pair[c]] for pair in pairs], dtype=np.intp) for c in (0, 1))
     m = 3 if d == 2 else 6
     measured, entries = d + (1 if d == 2 else 4), np.triu_indices(m)

@@ -148,12 +148,12 @@ def parsed(name: str, text: str) -> Drawing:
         raise ValueError(f"the figure {name!r} is not SVG ({error})") from error
     for element in root.iter():
         if _bare(element.tag) not in _TAGS or not str(element.tag).startswith(f"{{{_SVG}}}"):
-            raise ValueError(f"the figure {name!r} has an element {_bare(element.tag)!r}, which drawings do not have")
+            raise ValueError(f"the figure {name!r} has an element {_bare(element.tag)!r}, which drawings must not have")
         for attribute, value in element.attrib.items():
             link = attribute.endswith("href") and not value.startswith(("#", "data:image/png;base64,"))
             active = attribute.startswith("on") or (attribute not in _WORDS and _ACTIVE.search(value))
             if link or active:
-                raise ValueError(f"the figure {name!r} has {attribute}={value[:40]!r}, which drawings do not have")
+                raise ValueError(f"the figure {name!r} has {attribute}={value[:40]!r}, which drawings must not have")
     title, caption, description = (root.get(word, "") for word in _WORDS)
     return Drawing(name, title or name, caption, description, text)
 

@@ -202,7 +202,7 @@ def _confusion(name: str, fitted: Fitted, evaluation: Evaluation) -> list[Drawin
         plot_confusion((truth, said), ax, share="share of the predicted class", in_order=True)
         ax.set(title="Held-out members", ylabel="predicted class", xlabel="label")
 
-    return [drawn(name, "The shade is the share of the members predicted as a class that have a label.", paint)]
+    return [drawn(name, "The shade is the share of the members of a predicted class that have the label.", paint)]
 
 
 def _features(name: str, fitted: Fitted, evaluation: Evaluation) -> list[Drawing]:

@@ -31,8 +31,10 @@ class Adam(Stochastic):
     ----------
     step_size : float or Schedule
         The approximate length of a step in each factor, for any scale of the objective.
-    beta1, beta2 : float
-        The decay rates of the two means, in [0, 1).
+    beta1 : float
+        The decay rate of the mean of gradients, in [0, 1).
+    beta2 : float
+        The decay rate of the mean of squared gradients, in [0, 1).
     epsilon : float
         A number that is added to the root of the second mean.
     amsgrad : bool

@@ -146,7 +146,7 @@ class Alternating(Solver):
         moved = {f for name in order for f in ((updates[name].factors or names) if name in updates else (name,))}
         still = [name for name in names if name not in moved]
         if still:
-            raise ValueError(f"Alternating(order={order}) never moves {still}: name an update of them, or the factors")
+            raise ValueError(f"Alternating(order={order}) does not update {still}: add these factors, or an update")
         stages: list[Stage] = []
         # neighbouring closed-form updates form one stage, evaluated once; each factor without one is a stage
         for closed, group in groupby(order, key=lambda name: name in updates):

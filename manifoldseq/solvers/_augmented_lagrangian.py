@@ -66,7 +66,8 @@ class AugmentedLagrangian(Solver):
     inner_stop : StoppingRule
         The rule that ends an inner run and updates the multipliers. It counts iterations from the last update.
     penalty : float, optional
-        The first ρ; by default ``10 max(1, |f|) / max(1, |violation|² / 2)`` at the start, between 1e-3 and 1e3.
+        The initial penalty ρ; by default ``10 max(1, |f|) / max(1, |violation|² / 2)`` at the start, between 1e-3 and
+        1e3.
     growth : float
         The factor by which ρ grows.
 

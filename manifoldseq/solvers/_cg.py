@@ -20,8 +20,8 @@ class CG(Searching, Conjugate):
     Parameters
     ----------
     beta : {"hestenes-stiefel", "polak-ribiere", "fletcher-reeves", "dai-yuan", "hybrid"}
-        The first two are truncated at zero. The hybrid is the Hestenes–Stiefel value, limited to the interval from zero
-        to the Dai–Yuan value.
+        The formula for beta. The first two formulas are truncated at zero. The hybrid is the Hestenes–Stiefel value,
+        limited to the interval from zero to the Dai–Yuan value.
     restart : float
         Powell's rule: restart if ``|⟨P g⁺, g⟩| ≥ restart·⟨P g⁺, g⁺⟩``; infinity disables it.
     retraction : str, optional

@@ -472,15 +472,15 @@ class QuasiNewton(Descent):
         s, length = axis.times(t, went.vector), t * went.size
         if problem.manifold.metric != "embedded":
             pairs, curvature = _transported(problem, at, new, (*pairs, (s, -at.grad))[-self._most(at) :])
-            learnt = bool(pairs) and curvature is not None and axis.any(curvature > 0)
+            learned = bool(pairs) and curvature is not None and axis.any(curvature > 0)
         else:
             y, dot = new.grad - at.grad, inner_product(problem, at.x)
             pair = secant_pair(s, y, dot, pairs)
             curvature = secant(dot(s, y) if pair is None or axis is not ONE else pair[2], length * length)
-            pairs, learnt = pairs if pair is None else (*pairs, pair)[-self._most(at) :], pair is not None
+            pairs, learned = pairs if pair is None else (*pairs, pair)[-self._most(at) :], pair is not None
         memory = {"pairs": pairs, "held": held, "step": _newest(axis, pairs, kept["step"])}
         if "scales" in kept:
-            memory |= with_pair(problem, new, pairs[-1] if learnt else (s, 0 * s), kept, longer=LONGER)
+            memory |= with_pair(problem, new, pairs[-1] if learned else (s, 0 * s), kept, longer=LONGER)
             if axis.any(begin(memory)):
                 astray = begin(memory) & self._astray(problem, new, memory)
                 memory["pairs"] = axis.where(astray, _no_pairs(axis, at, pairs), pairs)

@@ -38,7 +38,7 @@ class EM(Solver):
     relaxed : float
         Factor of the damping after a success.
     accelerated : bool
-        Whether L-BFGS accelerates EM, for models with `units`.
+        Whether L-BFGS accelerates EM, for models that define the part `units`.
     memory : int
         The number of pairs of L-BFGS.
 
@@ -78,8 +78,8 @@ class EM(Solver):
             if reached - fun > _ROUNDING * max(1.0, abs(fun)):
                 names = " and ".join(update.name for update in additive.plain)
                 warnings.warn(
-                    f"the update {names} raised the objective from {fun:.8g} to {reached:.8g}, so EM ended: an update "
-                    "must never raise it, which manifoldseq.testing.check_model checks",
+                    f"the update {names} raised the objective from {fun:.8g} to {reached:.8g}, so EM ended: check "
+                    "the update with manifoldseq.testing.check_model",
                     stacklevel=2,
                 )
             return state, _measures(problem, fun, state["repairs"], Status.ROUNDING_LEVEL)

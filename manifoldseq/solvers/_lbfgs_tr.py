@@ -54,7 +54,7 @@ class LBFGSTR(Solver):
     """L-BFGS far from a minimum, and trust regions where L-BFGS is slow: the default solver of :func:`minimize`.
 
     A run begins with :class:`LBFGS`. If the gradient falls slowly, :class:`TR` continues from the same iterate, with
-    the scales of the factors that L-BFGS has learnt and a radius of eight times its last step. Trust regions begin
+    the scales of the factors that L-BFGS has learned and a radius of eight times its last step. Trust regions begin
     earlier if products with the Hessian are cheap. If trust regions reduce the gradient too slowly, the run returns to
     L-BFGS. If one solver finds no decrease, the other takes over, once in a run.
 

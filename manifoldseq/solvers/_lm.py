@@ -37,7 +37,7 @@ class LM(Solver):
     Parameters
     ----------
     damping : float
-        The first λ.
+        The initial damping λ.
     linear : {"auto", "multifrontal", "superlu", "cg"}
         Sparse Cholesky in dense fronts, SuperLU, or conjugate gradients preconditioned by the blocks of single points;
         "auto" chooses the method with the smallest predicted time: SuperLU if the fronts are many and tiny, conjugate

@@ -63,7 +63,7 @@ class SQP(Solver):
     Parameters
     ----------
     hessian : {"auto", "exact", "bfgs"}
-        "auto" takes the exact Hessian up to 100 dimensions where it is given and not differentiated automatically.
+        "auto" uses the exact Hessian in up to 100 dimensions, if you supply it without automatic differentiation.
     retraction : str, optional
         The name of a retraction of the manifold; by default the manifold's own default.
 

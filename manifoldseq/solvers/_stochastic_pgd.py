@@ -26,8 +26,9 @@ class StochasticPGD(Stochastic):
     Parameters
     ----------
     step_size : float or Schedule, optional
-        A factor of all rates; the paper halves them every 10 epochs, ``Halving(1.0, every=10 * batches)``. The default
-        is 1 if `rates` are given, and otherwise an :class:`InverseTime` with a delay of ten epochs, at least 100 steps.
+        A factor of all rates, for example the schedule of the paper, ``Halving(1.0, every=10 * batches)``, which halves
+        them every 10 epochs. The default is 1 if `rates` are given, and otherwise an :class:`InverseTime` with a delay
+        of ten epochs, at least 100 steps.
     rates : float or sequence of float, optional
         The rate τ, one number or one per factor of a product; the paper has ``(0.1, 0.1, 1.0)`` for (λ, V, U). By
         default one number, chosen in the first step: ``1/2L`` with the largest curvature L of the first batch.

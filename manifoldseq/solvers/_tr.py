@@ -184,7 +184,7 @@ class TR(Solver):
                         radius = 0.25 * size
                     square, state = dot(s, s), {**state, "radius": radius, "products": path.products}
                     if "scales" in state:
-                        state |= self._learnt(problem, at, *straight, size, state)
+                        state |= self._learned(problem, at, *straight, size, state)
                     return {**state, **new._asdict()}, new.measures(
                         manifold, square**0.5, secant(dot(s, curved), square)
                     )
@@ -198,7 +198,7 @@ class TR(Solver):
             return None
         return partial(np.multiply, scale_of_entries(problem, state, at.grad.dtype))
 
-    def _learnt(
+    def _learned(
         self, problem: Problem, at: Iterate, s: np.ndarray, curved: np.ndarray, size: float, kept: State
     ) -> State:
         """Return the scales after a step s, and the radius in their norm; in the old norm, s has the length `size`."""

@@ -48,8 +48,8 @@ def from_frame(
     label : str, optional
         The column of the label, the same in all rows of a sequence; by default ``label`` if there is one.
     columns : sequence of str, optional
-        The columns of the channels; by default all other columns that are not clocks, which must hold numbers. If
-        columns are given, only the column ``time``, an index or a column of dates is used as the time.
+        The columns of the channels; by default all other columns that are not a time axis, which must contain numbers.
+        If columns are given, only the column ``time``, an index or a column of dates is used as the time.
 
     Returns
     -------

@@ -37,7 +37,7 @@ class Loader:
             header = Header.read(where, stream, info.file_size)
             array = decode(self.path, where, stream, header, real=self.real, taken=self.taken)
             if stream.read(1):
-                raise ReadError(f"{where} is longer than it claims: save it again")
+                raise ReadError(f"{where} is longer than its header says: save it again")
         self.taken += header.size(self.real)
         return array
 

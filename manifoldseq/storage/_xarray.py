@@ -188,8 +188,8 @@ def _sides(path: str, dims: Iterable[Any], axis: str, id: str | None) -> tuple[s
         (channels if series else series).extend(unknown)
         unknown = []
     if unknown or len(series) > 1 or len(channels) > 1:
-        remedy = "name that of the sequences with id=…, or rename that of the channels to 'channel'"
-        raise ReadError(f"{path} has, apart from {quoted(axis)}, {shown}, sequences or channels: {remedy}")
+        remedy = "name the dimension of the sequences with id=…, or rename the other to 'channel'"
+        raise ReadError(f"{path} has, apart from {quoted(axis)}, {shown}, for sequences or channels: {remedy}")
     return (series or [None])[0], (channels or [None])[0]
 
 

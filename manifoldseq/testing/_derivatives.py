@@ -148,8 +148,8 @@ def _same_at_equivalent(manifold: Manifold[Point], f: Objective, x: Point, limit
     if off <= max(limit, 1e-300):
         return True, f"{off:.1e}"
     return False, (
-        f"it tells X from X Q by {off:.2g}, which are the same point of {manifold!r}: let it depend on X Xᵀ only, or "
-        "use Stiefel"
+        f"its values at X and X Q differ by {off:.2g}, but both are the same point of {manifold!r}: write a function "
+        "of X Xᵀ, or use Stiefel"
     )
 
 
@@ -167,7 +167,7 @@ def hessian_laws(exam: Examination, problem: Problem[Point], x: Point, rng: np.r
     fun, egrad = f.value_and_gradient(x)  # type: ignore[misc]
     u, v = direction(manifold, x, rng), direction(manifold, x, rng)
     if u is None or v is None:
-        exam.law("Hessian", lambda: (True, "no direction to move in"))
+        exam.law("Hessian", lambda: (True, "there is no tangent vector"))
         return
     if not exam.law(
         "Hessian is finite, in the structure of the point", lambda: (bool(np.isfinite(norm(riemannian(u)))), "")
@@ -210,7 +210,7 @@ def _along_curves(
     """
 
     def judged(only: int | None) -> Measured:
-        verdict = Measured(True, "no direction to move in")
+        verdict = Measured(True, "there is no tangent vector")
         for _ in range(3):
             u = direction(manifold, x, rng, only)
             if u is None or (verdict := law(u)).ok:

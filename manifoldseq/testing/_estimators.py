@@ -244,7 +244,7 @@ def _rejects(case: Case, bad: Any, words: str, methods: list[str]) -> Verdict:
         if not ok:
             return False, f"{name} {text}"
         said.append(text)
-    return True, said[0] if said else "no method to ask"
+    return True, said[0] if said else "no method to test"
 
 
 def _bad_sequences(sequences: list[np.ndarray]) -> Iterable[tuple[str, Any, str]]:

@@ -158,7 +158,7 @@ class _Case:
                 if measures.grad_norm is not None and not abs(length - measures.grad_norm) <= 1e-8 * max(
                     1, norm(egrad)
                 ):
-                    return False, f"iteration {nit}: grad_norm {measures.grad_norm:.6g}, there it is {length:.6g}"
+                    return False, f"iteration {nit}: grad_norm {measures.grad_norm:.6g}, but the norm is {length:.6g}"
             last = measures
             state, measures = self._step(problem, normalize(state))
             if self.solver.monotone and not measures.fun <= last.fun + 1e-12 * max(1.0, abs(last.fun)):

@@ -82,7 +82,7 @@ def segment_codes(lengths: Any, n_frames: int) -> Codes:
         k = int((lengths < 1).argmax())
         raise ValueError(f"segment {k} has length {lengths[k]} and is empty: leave it out")
     if lengths.sum() != n_frames:
-        raise ValueError(f"the segments have {lengths.sum()} frames but X has {n_frames}: their lengths must add up")
+        raise ValueError(f"the segments have {lengths.sum()} frames but X has {n_frames}: pass lengths with this sum")
     return np.repeat(np.arange(len(lengths)), lengths)
 
 

@@ -93,6 +93,7 @@ def prepare(data: Any, *, n_clusters: int = 2, n_components: int | None = None) 
     ----------
     data : array-like of shape (N, d), or a tuple of the frames and their weights
     n_clusters : int
+        The number of clusters.
     n_components : int, optional
         By default one less than there are clusters, which all differences of centroids need.
 

@@ -319,11 +319,11 @@ class HierarchicalSequenceEncoder(ClassNamePrefixFeaturesOutMixin, TransformerMi
         check_parameters(self, _RULES)
         if self.bytes_per_frame is not None and (self.subspace == "per-node" or self.n_groups is not None):
             raise ValueError(
-                "bytes_per_frame chooses bits of coordinates in one subspace: leave subspace and n_groups, or set "
-                "segment_length in its place"
+                "bytes_per_frame requires the defaults of subspace and n_groups: leave these two out, or set "
+                "segment_length instead of bytes_per_frame"
             )
         if self.relative is True and (self.subspace == "per-node" or self.n_groups is not None):
-            raise ValueError("relative codes need one subspace and scalar codes: leave subspace and n_groups")
+            raise ValueError("relative=True requires the defaults of subspace and n_groups: leave these two out")
         if self.relative is True and self.bits not in ("auto", 1, 2, 3):
             raise ValueError(f"bits={self.bits} with relative=True is not known: choose 1, 2, 3 or 'auto'")
         X = validate_rows(self, _of_rows(X), reset=True, finite=False, least=2)
@@ -366,7 +366,7 @@ class HierarchicalSequenceEncoder(ClassNamePrefixFeaturesOutMixin, TransformerMi
         if not made:
             least = self._encoded(X, min(_LONGEST, longest), 1, False, m, points).nbytes / len(X)
             raise ValueError(
-                f"bytes_per_frame={budget} is too little for {len(X)} frames of {X.shape[1]} numbers: pass at least "
+                f"bytes_per_frame={budget} is too small for {len(X)} frames of {X.shape[1]} numbers: pass at least "
                 f"{least:.2g}"
             )
         found, error = summary(self._found(X, made))
@@ -725,7 +725,7 @@ class HierarchicalSequenceEncoder(ClassNamePrefixFeaturesOutMixin, TransformerMi
         check_whole("window", window)
         if smooth and method != "bayes":
             raise ValueError(
-                f"smooth=True needs method='bayes': method={quoted(method)} looks at the last {window} queries"
+                f"smooth=True needs method='bayes': method={quoted(method)} uses only the last {window} queries"
             )
         if method == "bayes":
             return self._matched(X, speed, smooth, tolerance)[0]

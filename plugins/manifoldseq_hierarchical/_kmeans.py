@@ -97,18 +97,22 @@ class SubspaceKMeans(ClusterMixin, SubspaceCodes, ModelEstimator):
         The number of starts. The result with the best objective is kept. ``"segments"`` and arrays give one start. For
         more than 20,000 frames, EM on 20,000 of the frames computes the start.
     max_iter : int
+        The largest number of iterations of a start.
     tol : float
         A start ends when the objective changes by at most `tol` in a step, in nats per frame, or relative to the trace
         of S_0 with ``"printed"``. With ``"printed"`` and 0, a start ends when F does not change.
     random_state : int, numpy.random.Generator, numpy.random.RandomState or None
+        Seed of the random choices.
     solver : str
         ``"em"``: EM for the mixture, and the alternation of assignments and closed form for ``"printed"``; or the name
         of another solver of `manifoldseq.minimize`.
     model : str, optional
         The name of the registered model whose cost is minimized, by default ``"hierarchical.tied"`` for the mixture and
         ``"hierarchical.clusters"`` for ``"printed"``.
-    n_jobs, verbose
-        The number of threads for the starts, and the amount of logging: see `manifoldseq.estimators.fit_starts`.
+    n_jobs : int or None
+        The number of threads for the starts, -1 for one per core; None uses the executor of the context.
+    verbose : int
+        1 logs the end of every start, 2 logs every iteration, to the logger ``"manifoldseq"``.
 
     Attributes
     ----------

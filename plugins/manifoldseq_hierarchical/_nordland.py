@@ -65,8 +65,8 @@ def fetched(source: str = _SOURCE, cache: Any = None) -> Path:
         import pooch  # pyright: ignore[reportMissingImports]
     except ImportError as error:
         raise ImportError(
-            "fetching the Nordland frames needs pooch: pip install 'manifoldseq-hierarchical[datasets]', or let "
-            "MANIFOLDSEQ_DATA name a folder with places/nordland"
+            "fetching the Nordland frames needs pooch: pip install 'manifoldseq-hierarchical[datasets]', or set "
+            "MANIFOLDSEQ_DATA to a folder with places/nordland"
         ) from error
     folder = Path(cache or pooch.os_cache("manifoldseq"))
     for name, digest in _FILES.items():
@@ -74,7 +74,7 @@ def fetched(source: str = _SOURCE, cache: Any = None) -> Path:
             pooch.retrieve(source + name, known_hash=f"sha256:{digest}", fname=name, path=folder / "nordland")
         except OSError as error:
             raise OSError(
-                f"{name} could not be fetched from {source}: connect to the network, or let MANIFOLDSEQ_DATA name a "
+                f"{name} could not be fetched from {source}: connect to the network, or set MANIFOLDSEQ_DATA to a "
                 "folder with places/nordland"
             ) from error
     return folder

@@ -50,8 +50,8 @@ def prepare(
         Whether every frame must belong to exactly one class. If not, the d×d matrix Sigma (8) is formed, which may be
         indefinite.
     method : {"closed-form", "eigh"}
-        ``"eigh"`` computes V and m as printed in the paper, from the negative eigenvalues of Sigma, including rounding
-        errors.
+        ``"eigh"`` computes V and m as printed in the paper: m is the number of negative eigenvalues of Sigma. Rounding
+        errors count as negative eigenvalues, too.
     empty : bool
         Accept m = 0 (no subspace separates the classes) instead of raising an error.
 

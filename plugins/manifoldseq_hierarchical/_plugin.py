@@ -40,7 +40,7 @@ def manifoldseq_models() -> Iterator[hooks.ModelSpec]:
         exact=("closed-form",),
         example=at("example"),
         input="sequences",
-        summary="The subspace that separates classes of frames, with their centroids: F(V, m, mu) (1), (2)",
+        summary="Subspace that separates classes of frames, with the class means",
         reference=_PAPER,
     )
     for name, file, update, summary in (
@@ -49,7 +49,7 @@ def manifoldseq_models() -> Iterator[hooks.ModelSpec]:
             "clusters",
             "_clusters",
             "alternation",
-            "Clusters and the subspace that separates them: F (1) by nearest centroids",
+            "Clusters of frames and the subspace that separates them, with hard assignments",
         ),
     ):
         at = f"manifoldseq_hierarchical.{file}:{{}}".format
@@ -81,7 +81,7 @@ def manifoldseq_estimators() -> Iterator[hooks.EstimatorSpec]:
         models=("hierarchical.subspace",),
         input="samples",
         plots=plots,
-        summary="Coordinates of frames in the subspace of their class means, in closed form, streamed",
+        summary="Coordinates of frames in the subspace of their class means, in closed form",
     )
     yield hooks.EstimatorSpec(
         "subspace-kmeans",
@@ -98,7 +98,7 @@ def manifoldseq_estimators() -> Iterator[hooks.EstimatorSpec]:
         input="samples",
         plots=("encoder-distances", "encoder-storage"),
         quality="manifoldseq_hierarchical._recall:recall",
-        summary="A long sequence stored in about a byte per frame, and retrieval of places in it",
+        summary="Storage of a long sequence in about one byte per frame, and search for places in it",
     )
 
 

@@ -39,13 +39,14 @@ class SubspaceEncoder(SubspaceCodes, ModelEstimator):
     center : bool or array-like of shape (d,)
         mu_0: True for the mean of the frames, False for 0, or the point itself.
     method : {"closed-form", "eigh"}
-        ``"eigh"`` forms the d×d matrix Sigma (8) and counts its negative eigenvalues, as printed in the paper. Rounding
-        errors are counted too, so that m is too large. It is meant for comparisons.
+        ``"eigh"`` forms the d×d matrix Sigma (equation 8) and counts its negative eigenvalues, as printed in the paper.
+        Rounding errors are counted too, so that m is too large. It is meant for comparisons.
     model, init : str
-        Names of the registered model and of its initializer.
+        The names of the registered model and of its initializer.
     solver : str, optional
         The solver; by default none, because the initializer of the model is its minimum.
     random_state : int, numpy.random.Generator, numpy.random.RandomState or None
+        Seed of the random choices.
 
     Attributes
     ----------

@@ -318,6 +318,7 @@ def prepare(
     ----------
     data : array-like of shape (N, d), or Frames
     n_clusters : int
+        The number of clusters.
     n_components : int, optional
         The number of coordinates; by default one less than there are clusters.
     shrinkage : float, "auto" or "ledoit-wolf"

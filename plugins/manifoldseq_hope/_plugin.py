@@ -44,21 +44,21 @@ def manifoldseq_models() -> Iterator[hooks.ModelSpec]:
         equivalences={"permuted": at("permuted")},
         example=at("example"),
         input="samples",
-        summary="Orthonormal projection and von Mises-Fisher mixture: minus the log-likelihood (11), (29)",
+        summary="Orthonormal projection and von Mises-Fisher mixture, by maximum likelihood",
         reference=_PAPER,
     )
     yield hooks.ModelSpec(
         "hope.gmm",
         base="hope:hope.movmf",
         prepare=at("gmm"),
-        summary="Orthonormal projection and Gaussian mixture: minus the log-likelihood (11), (24)",
+        summary="Orthonormal projection and Gaussian mixture, by maximum likelihood",
         reference=_PAPER,
     )
     yield hooks.ModelSpec(
         "hope.family",
         base="hope:hope.movmf",
         prepare=at("of_family"),
-        summary="Orthonormal projection and mixture of a user-defined family (7)",
+        summary="Orthonormal projection and mixture of a user-defined family",
         reference=_PAPER,
     )
     yield hooks.ModelSpec(
@@ -71,7 +71,7 @@ def manifoldseq_models() -> Iterator[hooks.ModelSpec]:
         solver="em",
         example=at("example"),
         input="samples",
-        summary="Mixture of von Mises-Fisher distributions of unit rows (9), without projection",
+        summary="Mixture of von Mises-Fisher distributions of unit rows, without projection",
         reference="Banerjee, Dhillon, Ghosh, Sra, JMLR 6 (2005)",
     )
     at = "manifoldseq_hope.mixtures._cosines:{}".format
@@ -87,7 +87,7 @@ def manifoldseq_models() -> Iterator[hooks.ModelSpec]:
         solver="em",
         example="manifoldseq_hope.mixtures._likelihood:example",
         input="samples",
-        summary="Clusters of directions: the mean of 1 - cosine to the nearest of K unit centres",
+        summary="Clusters of directions: the mean of 1 - cosine between rows and the nearest of K unit centres",
         reference="Dhillon, Modha, Machine Learning 42 (2001)",
     )
 
@@ -101,7 +101,7 @@ def manifoldseq_estimators() -> Iterator[hooks.EstimatorSpec]:
         input="samples",
         models=("hope.movmf", "hope.gmm", "hope.family"),
         plots=("hope-filters", "hope-concentrations"),
-        summary="Orthonormal projection and mixture learnt together, by maximum likelihood: features without labels",
+        summary="Features without labels: orthonormal projection and mixture, learned together by maximum likelihood",
     )
     yield hooks.EstimatorSpec(
         "vmf-mixture",
@@ -131,7 +131,7 @@ def manifoldseq_estimators() -> Iterator[hooks.EstimatorSpec]:
         "convolutional-features",
         factory="manifoldseq_hope.features._convolution:ConvolutionalFeatures",
         input="samples",
-        summary="Pooled responses of units that are learnt from patches of images",
+        summary="Pooled responses of units that are learned from patches of images",
     )
     yield hooks.EstimatorSpec(
         "vector-features",
@@ -144,7 +144,7 @@ def manifoldseq_estimators() -> Iterator[hooks.EstimatorSpec]:
         factory="manifoldseq_hope.networks._stack:HOPEStack",
         input="samples",
         plots=("hope-filters",),
-        summary="HOPE layers learnt one after another without labels, with a softmax or support vector head on top",
+        summary="HOPE layers learned one after another without labels, with a softmax or support vector head on top",
     )
     yield hooks.EstimatorSpec(
         "hope-network",

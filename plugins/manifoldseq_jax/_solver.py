@@ -385,7 +385,7 @@ def lbfgs(memory: int = 10, every: int | None = None) -> Compiled:
     memory : int
         Number of stored pairs.
     every : int, optional
-        Most iterations per call, as in :class:`Compiled`.
+        The maximum number of iterations between two returns to Python, see :class:`Compiled`.
     """
     if type(memory) is not int or memory < 1:
         raise ValueError(f"jax:lbfgs: memory={memory!r}: use a whole number ≥ 1")
@@ -400,7 +400,7 @@ def bb(nonmonotone: float = 0.85, every: int | None = None) -> Compiled:
     nonmonotone : float
         Weight of earlier values in the reference value of the line search, from 0 to below 1.
     every : int, optional
-        Most iterations per call, as in :class:`Compiled`.
+        The maximum number of iterations between two returns to Python, see :class:`Compiled`.
     """
     if not 0 <= nonmonotone < 1:
         raise ValueError(f"jax:bb: nonmonotone={nonmonotone!r}: use a number from 0 to below 1")
@@ -422,13 +422,13 @@ def tr(
     radius : float, optional
         First radius, as in ``ms.solvers.TR``.
     max_radius : float
-        Largest radius.
+        The maximum radius.
     max_inner : int, optional
-        Most Hessian products per step.
+        The maximum number of Hessian products per step.
     kappa, theta : float
         The tolerance of the conjugate gradients of a step, as in ``ms.solvers.TR``.
     every : int, optional
-        Most iterations per call, as in :class:`Compiled`.
+        The maximum number of iterations between two returns to Python, see :class:`Compiled`.
     """
     options = ms.solvers.TR(radius=radius, max_radius=max_radius, max_inner=max_inner, kappa=kappa, theta=theta)
     return Compiled(TR(options.radius, options.max_radius, options.max_inner, options.kappa, options.theta), every)

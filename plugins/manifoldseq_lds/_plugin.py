@@ -56,7 +56,7 @@ def manifoldseq_domains() -> Iterator[hooks.DomainSpec]:
         manifold="manifoldseq_lds.kernels._histograms:manifold",
         to_item="manifoldseq_lds.kernels._histograms:to_item",
         example="manifoldseq_lds.kernels._histograms:example",
-        summary="Histograms: tuples of one array with entries of at least 0; points of the simplex have sum 1",
+        summary="Histograms: tuples of one array with entries of at least 0",
     )
 
 
@@ -68,9 +68,14 @@ def manifoldseq_kernels() -> Iterator[hooks.KernelSpec]:
             "projection",
             "kernels._projection:ProjectionKernel",
             {},
-            "Sum of squared cosines of the angles between extended observability subspaces (5)",
+            "Sum of squared cosines of the angles between extended observability subspaces",
         ),
-        ("martin", "kernels._martin:MartinKernel", {}, "Product of these squared cosines (19)"),
+        (
+            "martin",
+            "kernels._martin:MartinKernel",
+            {},
+            "Product of squared cosines of the angles between extended observability subspaces",
+        ),
         (
             "martin-rbf",
             "kernels._martin:MartinRBFKernel",
@@ -81,13 +86,13 @@ def manifoldseq_kernels() -> Iterator[hooks.KernelSpec]:
             "binet-cauchy",
             "kernels._binet_cauchy:BinetCauchyKernel",
             {},
-            "Discounted outputs from the first states: determinant (20) or trace form",
+            "Discounted products of outputs from the first states on, as a determinant or a trace",
         ),
         (
             "grassmann",
             "kernels._grassmann:GrassmannKernel",
             {},
-            "Projection kernel of observability subspaces of a few steps",
+            "Projection kernel of the observability subspaces of the first steps",
         ),
         (
             "symmetric-projection",
@@ -108,7 +113,7 @@ def manifoldseq_kernels() -> Iterator[hooks.KernelSpec]:
         "dynamics",
         factory="manifoldseq_lds.clustering._sequence_kernel:DynamicsKernel",
         example="manifoldseq_lds.clustering._sequence_kernel:example",
-        summary="Kernel on sequences (domain of manifoldseq-sequences) that compares their linear dynamical systems",
+        summary="Comparison of sequences by their linear dynamical systems",
     )
     yield hooks.KernelSpec(
         "chi2",
@@ -124,14 +129,14 @@ def manifoldseq_models() -> Iterator[hooks.ModelSpec]:
         "lds.mean",
         build="manifoldseq_lds.means._mean:build",
         example="manifoldseq_lds.systems._record:example",
-        summary="The kernel mean of linear dynamical systems (7), (8), on the canonical manifold (12)",
+        summary="Kernel mean of linear dynamical systems in canonical form, with bounded singular values of A",
         reference=_PAPER,
     )
     yield hooks.ModelSpec(
         "lds.atom",
         build="manifoldseq_lds.means._atom_problem:build",
         example="manifoldseq_lds.systems._record:example",
-        summary="One atom of a dictionary of systems (10): the common problem (11), (12) with weights of any sign",
+        summary="Atom of a dictionary of linear dynamical systems in canonical form, with weights of any sign",
         reference=_PAPER,
     )
     at = "manifoldseq_lds.means._stable_systems:{}".format
@@ -144,7 +149,7 @@ def manifoldseq_models() -> Iterator[hooks.ModelSpec]:
         batch=at("batch"),
         initializers={"medoid": at("medoid"), "random": at("random")},
         example="manifoldseq_lds.systems._record:example",
-        summary="The kernel mean (8) over all stable systems, output-normal [A; C]: the default of LDSKMeans",
+        summary="Kernel mean over all stable linear dynamical systems: the default of LDSKMeans",
         reference=_PAPER,
     )
 
@@ -171,7 +176,7 @@ def manifoldseq_estimators() -> Iterator[hooks.EstimatorSpec]:
     yield hooks.EstimatorSpec(
         "lds-kernel-matrix",
         factory="manifoldseq_lds.clustering._kernel_matrix:LDSKernelMatrix",
-        summary="Kernel values between sequences and those of the fit, for estimators with a precomputed kernel",
+        summary="Kernel values with the sequences of the fit, for estimators with a precomputed kernel",
     )
     yield hooks.EstimatorSpec(
         "lds-spectral",
@@ -215,8 +220,12 @@ def manifoldseq_estimators() -> Iterator[hooks.EstimatorSpec]:
 def manifoldseq_rules() -> Iterator[hooks.RuleSpec]:
     """The centres that `LDSKMeans` accepts by name."""
     for name, factory, summary in (
-        ("exact", "ExactMean", "The system with the smallest mean squared distance (8) among all stable systems"),
-        ("canonical", "CanonicalMean", "The system with the smallest mean squared distance within the bound of (12)"),
+        ("exact", "ExactMean", "The system with the smallest mean squared distance among all stable systems"),
+        (
+            "canonical",
+            "CanonicalMean",
+            "The system with the smallest mean squared distance, with bounded singular values of A",
+        ),
         ("medoid", "Medoid", "The member with the smallest mean squared distance to the others"),
     ):
         yield hooks.RuleSpec(

@@ -120,13 +120,13 @@ class MixturePCCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, DensityMixi
     n_latent : int or "auto"
         The latent dimension d, at most the number of columns of the smallest view; 0 is a mixture of Gaussians.
     covariance_type : {"shrunk", "low-rank", "diag", "full"}
-        ``"shrunk"``: full noise in each view, and the covariance of all columns of a component shrunk towards that
-        within all components, ``S_k <- (N_k S_k + nu S_0) / (N_k + nu)``: the mode of the posterior under an inverse
-        Wishart prior. ``"diag"``, ``"full"``: maximum likelihood as printed (30)-(36), with diagonal or full noise in
-        each view. ``"low-rank"``: noise ``V V' + diag(psi)`` in each view, with `n_private` latent dimensions that
-        belong to this view only, fitted by EM in all latent dimensions at once. It is shrunk like ``"shrunk"``, towards
-        an S_0 with one such component. It needs no D × D matrix for D columns and is suitable for views with many
-        columns.
+        ``"shrunk"``: full noise in each view, and the covariance of all columns of a component shrunk towards the
+        pooled covariance of the components, ``S_k <- (N_k S_k + nu S_0) / (N_k + nu)``: the mode of the posterior under
+        an inverse Wishart prior. ``"diag"``, ``"full"``: maximum likelihood as printed (30)-(36), with diagonal or full
+        noise in each view. ``"low-rank"``: noise ``V V' + diag(psi)`` in each view, with `n_private` latent dimensions
+        that belong to this view only, fitted by EM in all latent dimensions at once. It is shrunk like ``"shrunk"``,
+        towards an S_0 with one such component. It needs no D × D matrix for D columns and is suitable for views with
+        many columns.
     n_private : int or "auto"
         The number of private latent dimensions of each view for ``"low-rank"``, smaller than its number of columns.
     shrinkage : float or "auto"
@@ -136,9 +136,9 @@ class MixturePCCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, DensityMixi
         The weight of the diagonal of the covariance within components in S_0; the full covariance has the remaining
         weight. It is used for ``"shrunk"`` and ``"low-rank"``.
     gate : float or "auto"
-        The power p in the weights ``w_k p(x|k)^p`` of the components given the observed values, which determine imputed
-        values. Densities of many columns are overconfident, and p below one tempers them. 1 is Bayes' rule, which
-        ``"auto"`` uses for ``"diag"`` and ``"full"``.
+        The power p in the weights ``w_k p(x|k)^p`` with which the components contribute to imputed values, given the
+        observed values x. Densities of many columns are overconfident, and p below one tempers them. 1 is Bayes' rule,
+        which ``"auto"`` uses for ``"diag"`` and ``"full"``.
     criterion : {"imputation", "likelihood"}
         The criterion that "auto" minimizes on the held-out rows, for each view given the others: the squared error of
         `impute` in units of the variances of the columns, or minus the conditional log-density. (The joint density of
@@ -152,10 +152,10 @@ class MixturePCCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, DensityMixi
         the clusters of k-means. ``"low-rank"`` starts from k-means or from a Mixture with the same private latent
         dimensions. The name of another initializer of the `model` is allowed too, see `manifoldseq.hooks`.
     update : {"expanded", "joint", "conditional"}
-        The M-step: ``"conditional"`` as printed (31)-(36), ``"joint"`` for loadings and means together, ``"expanded"``
-        with an additional latent mean and covariance (parameter expansion). ``"shrunk"`` has a closed-form M-step and
-        ignores it. On mini-batches, ``"expanded"`` is the same as ``"joint"``, because running sums keep their latent
-        axes.
+        The M-step: ``"conditional"`` as printed (equations 31 to 36), ``"joint"`` for loadings and means together,
+        ``"expanded"`` with an additional latent mean and covariance (parameter expansion). ``"shrunk"`` has a
+        closed-form M-step and ignores it. On mini-batches, ``"expanded"`` is the same as ``"joint"``, because running
+        sums keep their latent axes.
     model : str, optional
         The registered model that is minimized, by default ``"mpcca"``, or ``"mpcca.shrunk"`` for ``"shrunk"``.
     solver : str
@@ -168,6 +168,7 @@ class MixturePCCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, DensityMixi
     n_init : int
         The number of starts. The result with the highest likelihood is kept. A Mixture as `init` gives one start.
     max_iter : int
+        The largest number of iterations of a start.
     tol : float
         A start ends when the mean log-likelihood of a row, l, changes by at most ``tol * max(1, |l|)``; for
         ``"shrunk"`` and ``"low-rank"`` l is the log-posterior over the rows.
@@ -177,8 +178,11 @@ class MixturePCCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, DensityMixi
         The treatment of NaN in `fit`: an error, or the exact likelihood of the observed values. With full noise, a view
         must be complete or missing as a whole in each row.
     random_state : int, numpy.random.Generator, numpy.random.RandomState or None
-    n_jobs, verbose
-        The number of threads for the starts, and the amount of logging: see `manifoldseq.estimators.fit_starts`.
+        Seed of the random choices.
+    n_jobs : int or None
+        The number of threads for the starts, -1 for one per core; None uses the executor of the context.
+    verbose : int
+        1 logs the end of every start, 2 logs every iteration, to the logger ``"manifoldseq"``.
 
     Attributes
     ----------
@@ -495,6 +499,7 @@ class MixturePCCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, DensityMixi
             As in `impute`.
         n_samples : int
         random_state : int, numpy.random.Generator, numpy.random.RandomState or None
+            Seed of the random choices.
 
         Returns
         -------

@@ -149,7 +149,7 @@ def prepare(
         Numbers of columns of the views, for data that are tables with the columns of all views; the rows of all tables
         are used.
     n_components, n_latent : int
-        K and d, both at least 1.
+        The number K of components and the dimension d of the latent vectors, both at least 1.
     covariance_type : {"diag", "full"}
         The covariance of the noise of each view.
     noise_floor : float
@@ -161,9 +161,11 @@ def prepare(
     n_private : int, optional
         Private latent dimensions of each view, for diagonal noise: the noise is ``V V' + diag(psi)``. All starts then
         use clusters of k-means and common loadings and noise for all clusters.
-    shrinkage, diagonal : float
-        With `n_private`: the number of rows of the prior in each component, and the weight of its diagonal, see
-        `MixturePCCA`. The cost is then minus the log-posterior over the rows.
+    shrinkage : float
+        With `n_private`, the weight of the prior in each component, as a number of rows, see `MixturePCCA`. The cost is
+        then minus the log-posterior over the rows.
+    diagonal : float
+        With `n_private`, the weight of the diagonal in the prior, see `MixturePCCA`.
 
     Raises
     ------

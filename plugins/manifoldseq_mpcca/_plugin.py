@@ -40,7 +40,7 @@ def manifoldseq_models() -> Iterator[hooks.ModelSpec]:
         equivalences={"permuted": at("permuted"), "rotated": at("rotated")},
         example=at("example"),
         input="views",
-        summary="Mixture of probabilistic CCAs of two or more views: minus the log-likelihood (12)",
+        summary="Mixture of probabilistic CCAs of two or more views, by maximum likelihood",
         reference=_PAPER,
     )
     here = "manifoldseq_mpcca._shrunk:{}".format
@@ -55,7 +55,7 @@ def manifoldseq_models() -> Iterator[hooks.ModelSpec]:
         updates={"em": here("em")},
         equivalences={"permuted": at("permuted"), "rotated": at("rotated")},
         input="views",
-        summary="Mixture of probabilistic CCAs with covariances shrunk to a pooled one: minus the log-posterior",
+        summary="Mixture of probabilistic CCAs with covariances that are shrunk to a pooled covariance",
     )
 
 
@@ -76,7 +76,7 @@ def manifoldseq_estimators() -> Iterator[hooks.EstimatorSpec]:
         "fisher-vector",
         factory="manifoldseq_mpcca._super_vector:FisherVector",
         input="bags",
-        summary="Fisher vectors (1)-(3) of bags of descriptors, under a Gaussian mixture of the columns of all views",
+        summary="Fisher vectors of bags of descriptors, under a Gaussian mixture of the columns of all views",
     )
     yield hooks.EstimatorSpec(
         "super-vector",

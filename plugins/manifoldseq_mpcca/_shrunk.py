@@ -112,7 +112,7 @@ def prepare(
     diagonal : float
         Weight of the diagonal of the pooled covariance in the prior.
     within : Mixture, optional
-        A mixture whose clusters give the prior; by default those of k-means.
+        A mixture whose clusters determine the prior; by default the clusters of k-means.
     seed : int or numpy.random.Generator
         The seed of k-means.
     """

@@ -210,10 +210,12 @@ class FisherVector(_BagEncoder):
     n_components : int
         Number K of Gaussians.
     covariance_type : {"diag", "full"}
-        ``"full"`` models correlations within a view. The vector then contains the triangle of the gradient with respect
-        to the covariance matrix, with off-diagonal entries times the square root of two.
+        Diagonal or full covariances; ``"full"`` models correlations within a view. The vector then contains the
+        triangle of the gradient with respect to the covariance matrix, with off-diagonal entries times the square root
+        of two.
     gradient_scale : {"paper", "model", "likelihood", "fisher"}
-        See `gradient_vectors`: ``"paper"`` is (1), (2) as printed, ``-(2/N)`` times the gradient of the log-likelihood.
+        The scale of the gradients: ``"paper"`` is equations (1), (2) as printed, ``-(2/N)`` times the gradient of the
+        log-likelihood.
     power : float
         Every entry x becomes ``sign(x) |x|**power``; 1 does not change the entries.
     intra_normalize : bool
@@ -221,8 +223,9 @@ class FisherVector(_BagEncoder):
     max_descriptors : int or None
         The approximate number of descriptors for the fit, drawn evenly from the bags. None uses all.
     n_init, max_iter, tol, n_jobs, verbose
-        Of the fit, see `MixturePCCA`.
+        See `MixturePCCA`.
     random_state : int, numpy.random.Generator, numpy.random.RandomState or None
+        Seed of the random choices.
 
     Attributes
     ----------
@@ -300,7 +303,7 @@ class MultiViewSuperVector(_BagEncoder):
     Parameters
     ----------
     n_components : int
-        Components K.
+        The number K of components.
     n_latent : int
         Dimension d of the latent vector; 0 gives the Fisher vector.
     covariance_type, gradient_scale, power, intra_normalize, max_descriptors, n_init, max_iter, tol, random_state,

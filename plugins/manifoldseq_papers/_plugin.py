@@ -71,7 +71,7 @@ def manifoldseq_models() -> Iterator[hooks.ModelSpec]:
         "lds.mean-raw",
         build="manifoldseq_papers.lds._raw_mean:build",
         example="manifoldseq_papers.lds._raw_mean:example",
-        summary="The kernel mean (8) in raw coordinates (A, C), for comparison with lds.mean",
+        summary="Kernel mean in coordinates (A, C) without a canonical form, for comparison with lds.mean",
         reference=_LDS,
     )
 
@@ -80,8 +80,12 @@ def manifoldseq_models() -> Iterator[hooks.ModelSpec]:
 def manifoldseq_rules() -> Iterator[hooks.RuleSpec]:
     """Baselines of the paper on dynamical systems: rules for cluster centres, and families of dictionary atoms."""
     for name, factory, summary in (
-        ("printed", "FixedSteps", "Five steps of Algorithm 1 at the fixed rates 0.1 (Lambda, V) and 1 (U) on (8)"),
-        ("toolbox", "toolbox_steps", "Five steps of Algorithm 1 as in the authors' toolbox: half the gradient of (8)"),
+        ("printed", "FixedSteps", "Five steps of Algorithm 1 with the printed step sizes, 0.1 (Lambda, V) and 1 (U)"),
+        (
+            "toolbox",
+            "toolbox_steps",
+            "Five steps of Algorithm 1 as in the authors' toolbox, with half the printed gradient",
+        ),
         ("align", "AlignMean", "The average of the members in aligned state bases (Afsari et al., 2012)"),
         ("mds", "MDSMean", "The member nearest to the mean of an embedding (Ravichandran et al., 2013)"),
         ("grass", "GrassMean", "The system of the mean observability subspace (Turaga et al., 2011)"),
@@ -94,7 +98,7 @@ def manifoldseq_rules() -> Iterator[hooks.RuleSpec]:
             summary=summary,
         )
     for name, factory, summary in (
-        ("grassmann", "GrassmannAtoms", "Subspaces of a few steps of observability, Grass-L (Harandi et al., 2015)"),
+        ("grassmann", "GrassmannAtoms", "Observability subspaces of the first steps, Grass-L (Harandi et al., 2015)"),
         ("symmetric", "SymmetricAtoms", "Systems with symmetric transition matrices, LDSST (Huang et al., 2016)"),
     ):
         yield hooks.RuleSpec(
@@ -125,7 +129,7 @@ def manifoldseq_readers() -> Iterator[hooks.ReaderSpec]:
         ("*.wav", "*.sph", "*.nist"),
         "manifoldseq_papers.hope._audio:read_recording",
         example="manifoldseq_papers.hope._audio:example",
-        summary="Recordings of 16-bit samples: RIFF and NIST SPHERE files, a sequence of samples by channels",
+        summary="Sound files with 16-bit samples: RIFF and NIST SPHERE",
     )
 
 
@@ -155,7 +159,7 @@ def manifoldseq_reproductions() -> Iterator[hooks.ReproductionSpec]:
             "hope-table1",
             "hope._table1:table1",
             _HOPE,
-            "MNIST error of a linear support vector machine on features learnt without labels",
+            "MNIST error of a linear support vector machine on features learned without labels",
         ),
         (
             "hope-table2",
@@ -185,7 +189,7 @@ def manifoldseq_reproductions() -> Iterator[hooks.ReproductionSpec]:
             "hope-table5",
             "hope._table5:table5",
             _HOPE,
-            "MNIST error with few labels, for pixels and for features learnt without labels (needs torch)",
+            "MNIST error with few labels, for pixels and for features learned without labels (needs torch)",
         ),
         (
             "hope-table6",

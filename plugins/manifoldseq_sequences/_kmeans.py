@@ -65,6 +65,7 @@ class SequenceKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterM
     n_init : int
         Number of starts of k-means; the result with the smallest inertia is kept.
     random_state : int, numpy.random.Generator, numpy.random.RandomState or None
+        Seed of the random choices.
 
     Attributes
     ----------

@@ -30,7 +30,7 @@ def manifoldseq_domains() -> Iterator[hooks.DomainSpec]:
         manifold=f"{_AT}_domain:manifold",
         to_item=f"{_AT}_domain:to_item",
         example=f"{_AT}_domain:example",
-        summary="Sequences: tuples of one array (T, d), time first; lengths can differ, channels cannot",
+        summary="Sequences: tuples of one array (T, d), time first, with equal numbers of channels",
     )
 
 

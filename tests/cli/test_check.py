@@ -91,7 +91,7 @@ RUN = [
 
 def test_what_passes_was_exercised(checked: Check) -> None:
     status, lines = checked(*RUN)
-    assert status == 0 and lines[-1] == "5 records checked: 5 exercised and passed."
+    assert status == 0 and lines[-1] == "5 records checked: 5 tested and passed."
     assert "  ok      reads it as SequenceData: 1 sequences" in lines
     assert "  ok      to_item makes a point an item like those of the example" in lines
 
@@ -99,7 +99,7 @@ def test_what_passes_was_exercised(checked: Check) -> None:
 def test_reproductions_are_never_run_and_named(checked: Check) -> None:
     status, lines = checked(RUN[0], ("reproductions", 'ReproductionSpec("t", absent)'))
     assert status == 0, "there is nothing to be done about it"
-    assert lines[-1] == "2 records checked: 1 exercised and passed, 1 only imported (reproduction t)."
+    assert lines[-1] == "2 records checked: 1 tested and passed, 1 only imported (reproduction t)."
 
 
 @parametrize(
@@ -131,7 +131,7 @@ def test_what_is_only_imported_counts_as_such(checked: Check, record: tuple[str,
     status, lines = checked(picky, record)
     assert status == 3 and any(line.startswith(reason) for line in lines), lines
     kind = record[0].removesuffix("s")
-    assert lines[-1] == f"2 records checked: 1 exercised and passed, 1 only imported ({kind} x)."
+    assert lines[-1] == f"2 records checked: 1 tested and passed, 1 only imported ({kind} x)."
     for name in ("x", record[0]):
         status, lines = checked(options=("--import-only", name))
         assert status == 0 and f"{kind} x: only imported: as --import-only says" in lines
@@ -172,7 +172,7 @@ def test_plots_draw_the_estimators_that_name_them(checked: Check) -> None:
 def test_what_is_wrong_fails(checked: Check, record: tuple[str, str], failure: str) -> None:
     status, lines = checked(record)
     assert status == 1 and failure in "\n".join(lines), lines
-    assert lines[-1] == "1 record checked: 0 exercised and passed, 1 FAILED."
+    assert lines[-1] == "1 record checked: 0 tested and passed, 1 FAILED."
 
 
 def test_a_name_to_import_only_exists(checked: Check) -> None:

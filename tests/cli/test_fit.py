@@ -371,7 +371,7 @@ def test_threads_give_the_same_model(run: Run, tmp_path: Path) -> None:
     fit = ("fit", "lds-kmeans", "two-levels", "--set", "n_clusters=2", "--set", "n_states=1", "--set", "n_init=2")
     for name, more in (("one", ()), ("two", ("--jobs", "2"))):
         done = run(*fit, *more, "-o", tmp_path / name)
-        assert done[0] == 0 and "by default, independently of the data" not in done[1], done
+        assert done[0] == 0 and "is the default, which does not depend on the data" not in done[1], done
     assert (tmp_path / "one" / "model.npz").read_bytes() == (tmp_path / "two" / "model.npz").read_bytes()
 
 

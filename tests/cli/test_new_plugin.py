@@ -52,9 +52,7 @@ def test_installed_it_is_found_checked_and_used(run: Run, tmp_path: Path) -> Non
     modules = {path.name: path.read_text() for path in (tmp_path / "new" / "my_model").iterdir()}
     write(tmp_path / "site", "my-model", "my_model", modules)
     done = command(tmp_path / "site", "check", "my_model")
-    assert done.returncode == 0 and "2 records checked: 2 exercised and passed." in done.stdout, (
-        done.stdout + done.stderr
-    )
+    assert done.returncode == 0 and "2 records checked: 2 tested and passed." in done.stdout, done.stdout + done.stderr
     (tmp_path / "x.csv").write_text("id,time,a,b,c\n" + "".join(f"{i // 9},{i % 9},{i},{-i},0\n" for i in range(27)))
     for arguments in (
         ("fit", "my-model-subspace", "x.csv", "-o", "fit"),
@@ -85,7 +83,7 @@ def test_what_the_page_deletes_for_a_kernel_leaves_a_plugin(run: Run, tmp_path: 
     }
     write(tmp_path / "site", "my-model", "my_model", modules)
     done = command(tmp_path / "site", "check", "my_model")
-    assert done.returncode == 0 and "1 record checked: 1 exercised and passed." in done.stdout, done.stdout
+    assert done.returncode == 0 and "1 record checked: 1 tested and passed." in done.stdout, done.stdout
 
 
 @pytest.mark.parametrize(

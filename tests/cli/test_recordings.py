@@ -84,7 +84,7 @@ def test_three_clusters_are_chosen(run: Run, tmp_path: Path, form: str) -> None:
     assert about["chosen"]["n_clusters"] == 3 and about["parameters"]["n_clusters"] == "auto"
     assert "chosen: n_clusters=3, n_states=" in out
     page = (tmp_path / "run" / "report.html").read_text()
-    assert "How the settings were chosen" in page and "The compared settings with the figure that decided" in page
+    assert "How the settings were chosen" in page and "Compared settings with the deciding figure" in page
     assert agreement(assignments(tmp_path / "run")) == 1.0
 
 
@@ -110,7 +110,8 @@ def test_a_default_that_nobody_chose_is_said(run: Run, tmp_path: Path) -> None:
     plain = ("--set", "n_states=2", "--set", "moments=none", "--no-quality", "-o", tmp_path / "plain")
     _, out, err = run("fit", "lds-kmeans", write("folder", tmp_path), *plain)
     assert (
-        "n_clusters=8 by default, independently of the data: choose with --choose, or set with --set n_clusters=" in out
+        "n_clusters=8 is the default, which does not depend on the data: add --choose to choose from the data, "
+        "or --set n_clusters=" in out
     ), err
 
 
@@ -192,7 +193,7 @@ def test_a_first_line_of_numbers_is_a_warning_on_the_terminal(run: Run, tmp_path
     (tmp_path / "rows.csv").write_text("".join(",".join(map(str, row)) + "\n" for row in rows))
     status, out, err = run("fit", "kmeans", tmp_path / "rows.csv", "--no-quality", "-o", tmp_path / "run")
     assert status == 0 and "50 rows of 3 columns" in out
-    assert f"Warning: {tmp_path / 'rows.csv'} has a first line of numbers, which is taken as data" in err
+    assert f"Warning: {tmp_path / 'rows.csv'} has a first line of numbers, which is used as data" in err
 
 
 def test_lists_and_numbers_on_the_command_line(run: Run, tmp_path: Path) -> None:
@@ -208,7 +209,7 @@ def test_lists_and_numbers_on_the_command_line(run: Run, tmp_path: Path) -> None
 def test_labels_in_two_places_raise_an_error(tmp_path: Path) -> None:
     data = write("subfolders", tmp_path)
     (data / "labels.csv").write_text("S01_trial1,slow\n")
-    with pytest.raises(ms.storage.ReadError, match="is next to subfolders, whose names are labels"):
+    with pytest.raises(ms.storage.ReadError, match="and subfolders, whose names are labels, are in one folder"):
         ms.storage.read(data)
 
 

@@ -485,7 +485,7 @@ def test_shards_that_kill_every_worker_are_given_up(monkeypatch: pytest.MonkeyPa
     shards = execution.Shards([partial(os.getpid)])
     with local(1, 1) as made, using("dask", made):
         (pid,) = shards.map(lambda pid, _: pid, [(0, None)])
-        with pytest.raises(RuntimeError, match="2 times in a row a worker died while it computed on shards"):
+        with pytest.raises(RuntimeError, match="a worker died 2 times in a row during a computation on shards"):
             shards.map(lambda pid, _: os.kill(pid, signal.SIGKILL), [(0, None)])
         (other,) = shards.map(lambda pid, _: pid, [(0, None)])
         assert other not in (pid, os.getpid())

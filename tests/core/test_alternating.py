@@ -227,7 +227,7 @@ def errors() -> dict[str, tuple[Any, str]]:
             run(Alternating(order=["W"])),
             r"\['W'\] name neither an update \(polar of U, s\) nor a factor",
         ),
-        "unmoved": (run(Alternating(order=["s", "V"])), r"never moves \['U'\]"),
+        "unmoved": (run(Alternating(order=["s", "V"])), r"does not update \['U'\]"),
         "no gradient": (run("alternating", gradient=False), r"factors \['V'\] have no update and the objective has no"),
         "foreign factor": (
             lambda: ms.minimize(odd, x0, solver="alternating"),

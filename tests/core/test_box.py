@@ -94,7 +94,7 @@ def test_equality_shape_and_repr() -> None:
 @pytest.mark.parametrize(
     ("arguments", "error"),
     [
-        (([0.0, 2.0], [1.0, 1.0]), r"entry 1 has the bounds 2 and 1: required are lower <= upper"),
+        (([0.0, 2.0], [1.0, 1.0]), r"entry 1 has the bounds 2 and 1: pass numbers with lower <= upper"),
         ((np.zeros((2, 2)), [[1, 1], [1, -1]]), r"entry \(1, 1\) has the bounds 0 and -1"),
         ((np.nan, 1.0, 3), r"entry 0 has the bounds nan and 1"),
         ((np.inf, np.inf, 3), r"entry 0 has the bounds inf and inf"),

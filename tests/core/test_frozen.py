@@ -84,7 +84,7 @@ def test_a_start_that_is_cleaned_keeps_its_frozen_factor() -> None:
     result = ms.minimize(problem.freeze("X"), rough)
     equal(result.x[0], rough[0])
     assert problem.manifold.factors[2].feasibility(result.x[2]) < 1e-14  # type: ignore[attr-defined]
-    with pytest.raises(ValueError, match="x0 is off"):
+    with pytest.raises(ValueError, match="x0 is not on"):
         ms.minimize(problem.freeze("X"), (1.1 * x0[0], x0[1], x0[2]))
 
 

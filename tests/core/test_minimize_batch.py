@@ -538,7 +538,7 @@ def test_starts_off_the_manifold_are_projected_if_asked() -> None:
     problem, A = procrustes(5)
     x0 = np.stack([np.eye(8, 3)] * 5)
     x0[3] *= 1.25
-    with pytest.raises(ValueError, match=r"x0\[3\] is off Stiefel\(n=8, p=3\) by 0.56.*project=True"):
+    with pytest.raises(ValueError, match=r"x0\[3\] is not on Stiefel\(n=8, p=3\) \(distance 0.56.*project=True"):
         ms.minimize_batch(problem, x0)
     assert ms.minimize_batch(problem, x0, project=True).success.all()
     assert ms.minimize_batch(problem, A, project=True, stop=TIGHT).nit.max() <= 1  # the projection is the solution
@@ -547,7 +547,7 @@ def test_starts_off_the_manifold_are_projected_if_asked() -> None:
 @pytest.mark.parametrize(
     ("given", "error", "sentence"),
     [
-        ({}, ValueError, "n_problems=None: pass the number of problems, or their starts"),
+        ({}, ValueError, "n_problems=None: pass the number of problems, or one start per problem"),
         ({"n_problems": 0}, ValueError, "n_problems=0"),
         ({"n_problems": 2.5}, ValueError, "n_problems=2.5: use a whole number"),
         ({"x0": np.eye(8, 3)}, ValueError, r"a row of x0 has shape \(3,\), but the manifold needs \(8, 3\)"),

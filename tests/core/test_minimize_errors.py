@@ -24,7 +24,7 @@ def euclidean(cost: Any, gradient: Any = None, n: int = 2, **initializers: Any) 
 
 def test_off_the_manifold() -> None:
     problem, x0, _ = procrustes()
-    with pytest.raises(ValueError, match=r"x0 is off Stiefel\(n=8, p=3\) by 0.0002.*nearest\(x0\)"):
+    with pytest.raises(ValueError, match=r"x0 is not on Stiefel\(n=8, p=3\) \(distance 0.0002.*nearest\(x0\)"):
         ms.minimize(problem, x0 * 1.0001)
     assert ms.minimize(problem, x0 * (1 + 1e-8), stop=ms.MaxIterations(0)).feasibility < 1e-14
     assert ms.minimize(problem, x0.astype(np.float32), stop=ms.MaxIterations(0)).feasibility < 1e-6
@@ -41,7 +41,7 @@ def test_off_the_manifold() -> None:
             r"x0, factor 'lam' has shape \(1, 3\), but the manifold needs \(3,\)",
         ),
         ((np.array([0, np.nan, 0]), np.eye(3), np.eye(6, 3)), "NaN or infinite"),
-        ((np.ones(3), np.eye(3), np.eye(6, 3)), r"x0 is off CanonicalLDS\(m=6, n=3, bound=0.9\) by 0.1"),
+        ((np.ones(3), np.eye(3), np.eye(6, 3)), r"x0 is not on CanonicalLDS\(m=6, n=3, bound=0.9\) \(distance 0.1"),
     ],
 )
 def test_wrong_starts_name_the_factor(x0: Any, sentence: str) -> None:

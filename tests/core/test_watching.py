@@ -247,7 +247,7 @@ def test_threads_share_a_problem_and_a_solver() -> None:
 
 def test_project_repairs_a_start() -> None:
     problem, x0, minimum = procrustes()
-    with pytest.raises(ValueError, match=r"x0 is off Stiefel\(n=8, p=3\) by 2.2.*project=True"):
+    with pytest.raises(ValueError, match=r"x0 is not on Stiefel\(n=8, p=3\) \(distance 2.2.*project=True"):
         ms.minimize(problem, 1.8 * x0)
     result = ms.minimize(problem, 1.8 * x0, project=True)
     assert result.success and result.fun == pytest.approx(minimum, abs=1e-6) and result.feasibility < 1e-14

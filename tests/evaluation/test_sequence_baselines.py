@@ -196,8 +196,8 @@ def test_a_control_with_other_repeatable_clusters_is_named_without_labels() -> N
     X, y = gait(3)
     found = ms.evaluation.evaluate(ms.evaluation.StatisticsKMeans(3, random_state=0).fit(X), X)
     rows = {row["name"]: row for row in found.rows}
-    assert "has other clusters (agreement" in found.verdict and "look at both" in found.verdict
+    assert "has different clusters (agreement" in found.verdict and "compare both" in found.verdict
     assert rows["spectrum-kmeans"]["explained"] > rows["statistics-kmeans"]["explained"] + 0.05
     right = ms.evaluation.evaluate(SpectrumKMeans(3, random_state=0).fit(X), X)
-    assert "; no control has other clusters that are as repeatable" in right.verdict
+    assert "; no control has different clusters that are as repeatable" in right.verdict
     assert "explained" not in ms.evaluation.evaluate(SpectrumKMeans(3, random_state=0).fit(X), X, y).rows[0]

@@ -85,5 +85,5 @@ def test_without_a_network_one_sentence_says_where_the_railway_may_lie(tmp_path,
     stand_in = type(sys)("pooch")
     stand_in.retrieve = fails
     monkeypatch.setitem(sys.modules, "pooch", stand_in)
-    with pytest.raises(OSError, match=r"spring-1-100-35601.mat could not be fetched from .*MANIFOLDSEQ_DATA name a"):
+    with pytest.raises(OSError, match=r"spring-1-100-35601.mat could not be fetched from .*MANIFOLDSEQ_DATA to a"):
         fetched(cache=tmp_path)

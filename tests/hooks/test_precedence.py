@@ -106,7 +106,7 @@ def test_a_third_party_never_replaces_a_bundled_record(kind: str, caplog: pytest
     assert (found(kind, f"mine:{name}"), found(kind, f"yours:{name}")) == ("mine", "yours")
     assert not caplog.records
     plugins = {one.name: one for one in hooks.plugins()}
-    assert "too: ask for 'mine:" in plugins["mine"].clashes[0]
+    assert ": write 'mine:" in plugins["mine"].clashes[0]
     assert not plugins[plugin].clashes if plugin in plugins else plugin == "manifoldseq"
 
 

@@ -95,7 +95,7 @@ def test_registering_a_record_again_replaces_it() -> None:
 
 def test_registering_tells_the_author_what_is_wrong() -> None:
     before = [plugin.as_dict() for plugin in hooks.plugins()]
-    with pytest.raises(ValueError, match="only the plugin 'pymanopt' gives names that begin with 'pymanopt:'"):
+    with pytest.raises(ValueError, match="names that begin with 'pymanopt:' are reserved for the plugin 'pymanopt'"):
         ms.register(hooks.SolverSpec("pymanopt:mine", "math:hypot"))
     with pytest.raises(ValueError, match="registers nothing"):
         ms.register(SimpleNamespace())

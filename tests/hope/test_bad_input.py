@@ -1,4 +1,4 @@
-"""Rows of any size, and errors for rows that cannot be learnt from."""
+"""Rows of any size, and errors for rows that cannot be learned from."""
 
 from typing import Any
 

@@ -27,7 +27,7 @@ COLOUR = np.stack([IMAGES, IMAGES[::-1], IMAGES.transpose(0, 2, 1)], axis=-1)[:,
 LABELS = load_digits().target[:24]
 
 
-def learnt(model, images=IMAGES, **settings):
+def learned(model, images=IMAGES, **settings):
     """Return fitted features, of few patches."""
     made = {"patch_size": 3, "n_patches": 700, "random_state": 0} | settings
     return ConvolutionalFeatures(model, **made).fit(images)
@@ -48,7 +48,7 @@ def test_the_layer_has_the_features_of_numpy(model, images, settings):
     images = images.copy()
     images[3, :5] = 7  # constant patches
     images[4] = 0
-    features = learnt(model, images, **settings)
+    features = learned(model, images, **settings)
     layer = HOPEConvolution(features).double()
     x = torch.tensor(images if images.ndim == 3 else images.transpose(0, 3, 1, 2))
     expected = features.transform(images)
@@ -61,7 +61,7 @@ def test_the_layer_has_the_features_of_numpy(model, images, settings):
 
 
 def test_gradients_are_those_of_differences_through_projection_units_and_images():
-    features = learnt(HOPE(5, n_latent=4, kappa=20.0), COLOUR, overlap=True, quantile=0.3)
+    features = learned(HOPE(5, n_latent=4, kappa=20.0), COLOUR, overlap=True, quantile=0.3)
     layer = HOPEConvolution(features).double()
     x = torch.tensor(COLOUR[:2].transpose(0, 3, 1, 2), requires_grad=True)
 
@@ -73,7 +73,7 @@ def test_gradients_are_those_of_differences_through_projection_units_and_images(
 
 
 def test_it_learns_and_stays_orthonormal_and_blank_images_leave_no_nan():
-    features = learnt(PCAMovMF(12, n_latent=5, kappa=20.0))
+    features = learned(PCAMovMF(12, n_latent=5, kappa=20.0))
     images = torch.tensor(IMAGES, dtype=torch.float32)
     images[0] = 0
     torch.manual_seed(0)
@@ -95,7 +95,7 @@ def test_it_learns_and_stays_orthonormal_and_blank_images_leave_no_nan():
 
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
 def test_under_autocast_it_stands_behind_other_layers(dtype):
-    features = learnt(HOPE(7, n_latent=4, kappa=20.0))
+    features = learned(HOPE(7, n_latent=4, kappa=20.0))
     images = torch.tensor(IMAGES, dtype=torch.float32)
     images[0] = 0
     layer = HOPEConvolution(features)
@@ -114,12 +114,12 @@ def test_under_autocast_it_stands_behind_other_layers(dtype):
 
 def test_bad_input_raises_an_error():
     with pytest.raises(ValueError, match="units of KMeans are not linear in directions: pass features of HOPE"):
-        HOPEConvolution(learnt(KMeans(4, n_init=1)))
+        HOPEConvolution(learned(KMeans(4, n_init=1)))
     with pytest.raises(ValueError, match="units of HOPE are not linear"):
-        HOPEConvolution(learnt(HOPE(3, n_latent=3, family="gmm", max_iter=5)))
+        HOPEConvolution(learned(HOPE(3, n_latent=3, family="gmm", max_iter=5)))
     with pytest.raises(ValueError, match="features is of type HOPE: pass fitted"):
         HOPEConvolution(HOPE())
-    layer = HOPEConvolution(learnt(SphericalKMeans(4)))
+    layer = HOPEConvolution(learned(SphericalKMeans(4)))
     with pytest.raises(ValueError, match=r"the images have shape \(2, 3, 8, 8\): pass \('N', 1, 8, 8\)"):
         layer(torch.zeros(2, 3, 8, 8))
     with pytest.raises(ValueError, match=r"images are torch.float64 and the layer is torch.float32: call images.to"):

@@ -384,7 +384,7 @@ def test_criteria_are_those_of_scikit_learn(family, covariance_type):
         factors,
     )
     rotated = (X - model.mean_) @ model.components_.T
-    turns = 8 * 7 / 2 if family == "gmm" else 0  # the rotation that makes the covariances diagonal is learnt too
+    turns = 8 * 7 / 2 if family == "gmm" else 0  # the rotation that makes the covariances diagonal is learned too
     assert model.aic(X) == pytest.approx(peer.aic(rotated) + 2 * turns, rel=1e-9)
     assert model.bic(X) == pytest.approx(peer.bic(rotated) + turns * np.log(len(X)), rel=1e-9)
 

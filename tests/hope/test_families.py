@@ -30,7 +30,7 @@ def test_check_finds_a_wrong_function():
     assert not check_family(wrong).ok
 
 
-def test_third_family_is_learnt():
+def test_third_family_is_learned():
     X = clusters()
     model = HOPE(4, n_latent=3, family=SPHERICAL, random_state=0).fit(X)
     assert model.parameters_[1].shape == (4,)

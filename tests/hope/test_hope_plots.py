@@ -1,4 +1,4 @@
-"""The figures of reports: what they draw is what was learnt."""
+"""The figures of reports: what they draw is what was learned."""
 
 from pathlib import Path
 

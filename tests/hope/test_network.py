@@ -359,7 +359,7 @@ def test_bad_validation_rows_raise_an_error(validation: Any, words: str) -> None
     assert words in str(caught.value) and "\n" not in str(caught.value)
 
 
-def test_validation_rows_of_a_class_that_is_not_learnt_are_errors() -> None:
+def test_validation_rows_of_a_class_that_is_not_learned_are_errors() -> None:
     X, y = digits()
     some = y != 9
     for kind in (int, float, str, object):

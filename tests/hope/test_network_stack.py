@@ -1,4 +1,4 @@
-"""Layers learnt without labels, heads on them, and fine-tuning."""
+"""Layers learned without labels, heads on them, and fine-tuning."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def test_a_layer_is_39_of_its_model() -> None:
     np.testing.assert_allclose(np.maximum(merged(X), 0), expected, atol=1e-9 * phi.max())
 
 
-def test_a_second_layer_is_learnt_from_the_rectified_features_of_the_first() -> None:
+def test_a_second_layer_is_learned_from_the_rectified_features_of_the_first() -> None:
     stack = HOPEStack([(12, 30), (8, 20)], random_state=0).fit(X)
     below = np.maximum(X @ stack.layers_[0].merged().weight.T + stack.layers_[0].bias, 0)
     np.testing.assert_allclose(stack.means_[1], below.mean(axis=0), rtol=1e-9)
@@ -94,7 +94,7 @@ def test_labels_may_come_later_and_for_some_rows_only() -> None:
 
 
 @pytest.mark.skipif(WITHOUT_TORCH, reason="torch is not installed")
-def test_fine_tuning_starts_from_the_learnt_layers_and_improves_them() -> None:
+def test_fine_tuning_starts_from_the_learned_layers_and_improves_them() -> None:
     network = HOPENetworkClassifier([15], max_iter=30, learning_rate=0.01, batch_size=20)
     stack = HOPEStack([(20, 60), (15, 50)], network=network, random_state=0).fit(X[:400], y[:400])
     tuned = stack.network_
@@ -119,8 +119,8 @@ def test_fine_tuning_starts_from_all_layers(above: list[int]) -> None:
     assert tuned is not None and [len(layer.bias) for layer in tuned.layers_] == [60, 50, *above]
     assert [None if layer.U is None else len(layer.U) for layer in tuned.layers_] == [20, 15, *(None for _ in above)]
     rows = X
-    for layer, learnt in zip(tuned.layers_, stack.layers_, strict=False):
-        np.testing.assert_allclose(layer.U, learnt.U, atol=1e-6)
+    for layer, learned in zip(tuned.layers_, stack.layers_, strict=False):
+        np.testing.assert_allclose(layer.U, learned.U, atol=1e-6)
         rows = np.maximum(layer(rows), 0)
     expected = stack.transform(X)
     np.testing.assert_allclose(rows / rows.max(), expected / expected.max(), atol=1e-4)
@@ -181,7 +181,7 @@ def test_an_interrupted_stack_resumes_to_the_same_layers(tmp_path: Path) -> None
 )
 def test_bad_settings_raise_an_error(settings: dict[str, Any], words: str, monkeypatch: pytest.MonkeyPatch) -> None:
     if "network" in settings:
-        monkeypatch.setattr(HOPE, "fit", lambda *_, **__: pytest.fail("a layer is learnt"))
+        monkeypatch.setattr(HOPE, "fit", lambda *_, **__: pytest.fail("a layer is learned"))
     with pytest.raises(ValueError) as caught:
         HOPEStack(**settings).fit(X, y)
     assert words in str(caught.value) and "\n" not in str(caught.value)

@@ -113,7 +113,7 @@ def test_a_concentration_that_makes_components_alike_is_told():
 
 def test_features_that_are_all_zero_are_told():
     rows = np.random.default_rng(0).standard_normal((60, 4))
-    with pytest.warns(UserWarning, match="one component was learnt, whose feature is zero for every row"):
+    with pytest.warns(UserWarning, match="one component was learned, whose feature is zero for every row"):
         features = VectorFeatures(model=VonMisesFisherMixture("auto"), random_state=0).fit(rows)
     assert not features.transform(rows).any()
 

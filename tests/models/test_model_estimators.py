@@ -240,7 +240,7 @@ WRONG_STARTS: dict[str, tuple[Callable[[Any], Any], str]] = {
     "nothing": (lambda x: None, " is None: return an array, or a tuple of arrays"),
     "a name": (lambda x: next(iter(ms.get_model("hope.vmf").initializers)), " has dtype <U"),
     "NaN": (lambda x: leaves_by(lambda leaf: leaf * np.nan, x), " has NaN or infinite entries"),
-    "complex": (lambda x: leaves_by(lambda leaf: leaf + 1j, x), " has dtype complex128: a point is made of real"),
+    "complex": (lambda x: leaves_by(lambda leaf: leaf + 1j, x), " has dtype complex128: pass real numbers"),
     "fewer factors": (lambda x: x[:-1], r" must be a tuple of \d arrays"),
     "twice the rows": (
         lambda x: leaves_by(lambda leaf: np.repeat(leaf, 2, axis=0), x),

@@ -158,8 +158,8 @@ def test_concentrations_of_hope_may_stay_at_the_start(small: Digits, tmp_path: P
     """All learners begin with them; ln pi_k stays in the responses, and the other mixtures learn theirs."""
     settings: dict[str, Any] = {"K": 6, "seeds": 1, "models": ["pca-movmf", "hope"], "folder": tmp_path}
     rows = table.table1("there", kappa="start", **settings)
-    learnt, still = (row for row in rows if row["metric"] == "median concentration")
-    assert still["ours"] == pytest.approx(30) and learnt["ours"] != pytest.approx(30, abs=0.1)
+    learned, still = (row for row in rows if row["metric"] == "median concentration")
+    assert still["ours"] == pytest.approx(30) and learned["ours"] != pytest.approx(30, abs=0.1)
     model = von_mises_fisher().start(np.eye(6, 20), np.ones(6), 20)
     np.testing.assert_allclose(np.linalg.norm(model[0], axis=1), table.START.kappa)
     features = table._Bench("hope", 6, tmp_path, False).features(table._chosen("hope", "start", 2), 0)

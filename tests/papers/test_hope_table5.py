@@ -140,7 +140,7 @@ def test_an_interrupted_table_resumes_to_the_same_figures(tmp_path: Path, monkey
     assert not list((tmp_path / "run").glob("networks/*"))
 
 
-def test_features_that_were_interrupted_are_learnt_to_the_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_features_that_were_interrupted_are_learned_to_the_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     settings = SMALL | {"models": ["svm"]}
     whole = table.table5("there", folder=tmp_path / "whole", **settings)
     real, events = ms.minimize, []

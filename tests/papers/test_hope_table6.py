@@ -88,7 +88,7 @@ def test_rate_follows_the_error_on_validation_rows_and_resumes(tmp_path: Path) -
         HOPENetworkClassifier([20], **settings).fit(X, y)
 
 
-def test_classes_that_are_not_learnt_are_errors() -> None:
+def test_classes_that_are_not_learned_are_errors() -> None:
     rng = np.random.default_rng(0)
     X, y = rng.standard_normal((40, 3)), np.repeat([2, 5], 20)
     X[y == 5] += 9

@@ -123,7 +123,7 @@ def test_a_clock_in_all_sequences_but_one_is_an_error(tmp_path, way, fault, bad)
             frame = {name: part.drop(columns="id") for name, part in frame.groupby("id", sort=False)}
             where = rf"row 8 of frame '{'bac'[bad]}', frame '{'bac'[bad]}': "
         source, read = frame, ms.storage.from_frame
-    with pytest.raises(ReadError, match=where + rf"column 'time' {fault} from .*, but is a clock in .*time=None"):
+    with pytest.raises(ReadError, match=where + rf"column 'time' {fault} from .*, but is a time axis in .*time=None"):
         read(source)
     data = read(source, time=None)
     assert data.channel_names == ("time", "x", "y") and data.clocks == ()
@@ -431,7 +431,7 @@ def test_numbers_as_names_are_no_row(tmp_path: Path, index: bool) -> None:
     other.mkdir()
     for name in ("a", "b"):
         (other / f"{name}.csv").write_text("0,1\n1,0\n0,1\n")
-    with pytest.warns(UserWarning, match=r"a\.csv has a first line of numbers, which is taken as data: if it names"):
+    with pytest.warns(UserWarning, match=r"a\.csv has a first line of numbers, which is used as data: if it names"):
         assert [len(s) for s in ms.storage.read_directory(other).sequences] == [3, 3]
 
 

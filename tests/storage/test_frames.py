@@ -612,12 +612,12 @@ def test_sentences_of_xarray(xr):
         (
             array("time", "where"),
             {},
-            "the DataArray has, apart from 'time', 'where', sequences or channels: name that of the",
+            "the DataArray has, apart from 'time', 'where', for sequences or channels: name the dimension of the",
         ),
         (
             array("a", "time", "b"),
             {},
-            "the DataArray has, apart from 'time', 'a', 'b', sequences or channels: name that of the",
+            "the DataArray has, apart from 'time', 'a', 'b', for sequences or channels: name the dimension of the",
         ),
         (
             array("id", "time", "trial"),

@@ -95,7 +95,8 @@ class TestIdsAndLabels:
         folder = self.fill(tmp_path / "a", "csv", label=lambda i: ["up" if i else "down"] * 3)
         fill(folder, {"labels.csv": "0,down\n1,up\n2,down\n"})
         with pytest.warns(
-            UserWarning, match=r"2\.csv has the label 'up' in its column, and 'down' by labels\.csv, which"
+            UserWarning,
+            match=r"2\.csv has the label 'up' in its column, and 'down' by labels\.csv: the label of its column",
         ):
             data = read_directory(folder)
         assert data.labels is not None and data.labels.tolist() == ["down", "up", "down"]
@@ -116,7 +117,7 @@ def test_an_array_is_sorted_by_a_column_that_is_named(tmp_path):
 
 
 def test_a_first_line_is_warned_of_as_in_one_file(tmp_path):
-    with pytest.warns(UserWarning, match=r"1\.csv has a first line of numbers, which is taken as data: if it names"):
+    with pytest.warns(UserWarning, match=r"1\.csv has a first line of numbers, which is used as data: if it names"):
         data = read_directory(fill(tmp_path / "a", {"1.csv": "2020,2021\n0.5,3\n", "2.csv": "2020,2021\n1,2\n"}))
     assert [len(x) for x in data.sequences] == [2, 2]
     with pytest.warns(UserWarning, match=r"1\.csv has duplicate column names: the later columns are named 'x\.1'$"):
@@ -132,7 +133,9 @@ def test_another_delimiter(tmp_path, mark, names):
         data = read(folder, delimiter=name)
         assert data.channel_names == ("x", "y") and data.sequences[1].tolist() == [[1.5, 2], [3, 4]]
     shown = "';'" if mark == ";" else "tab"
-    with pytest.raises(ReadError, match=rf"0\.csv has one column .*: separated by {shown}\? .*--read delimiter="):
+    with pytest.raises(
+        ReadError, match=rf"0\.csv has one column .*: if {shown} separates the cells, .*--read delimiter="
+    ):
         read(folder)
 
 

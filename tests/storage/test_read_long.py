@@ -114,18 +114,18 @@ BAD = {
     "semicolons": (
         "id;time;x\n0;1;2\n",
         {},
-        "has one column 'id;time;x': separated by ';'? Pass delimiter=';' (--read",
+        "has one column 'id;time;x': if ';' separates the cells, pass delimiter=';' (--read",
     ),
-    "tabs": ("id\ttime\tx\n0\t1\t2\n", {}, "separated by tab? Pass delimiter=tab (--read delimiter=tab)"),
+    "tabs": ("id\ttime\tx\n0\t1\t2\n", {}, "if tab separates the cells, pass delimiter=tab (--read delimiter=tab)"),
     "semicolons, no names": (
         "1,5;2,5\n3,5;4,5\n",
         {"id": None},
-        "has the cell '5;2' in its first line: separated by ';'",
+        "has the cell '5;2' in its first line: if ';' separates",
     ),
     "decimal comma": (
         "id;time;x\n0;1;2,5\n",
         {"delimiter": ";"},
-        "column 'x' is '2,5', which is not a number in decimal digits, a decimal comma? Pass decimal=, (--read",
+        "column 'x' is '2,5', which is not a number in decimal digits: for a decimal comma pass decimal=, (--read",
     ),
     "delimiter": ("id,time,x\n", {"delimiter": "::"}, "delimiter is '::': pass one character"),
 }
@@ -296,7 +296,7 @@ class TestHeader:
     def test_numbers_only_are_data(self, write):
         rows = np.random.default_rng(0).standard_normal((30, 5)).round(4)
         path = write("".join(",".join(map(repr, row)) + "\n" for row in rows.tolist()))
-        with pytest.warns(UserWarning, match="first line of numbers, which is taken as data"):
+        with pytest.warns(UserWarning, match="first line of numbers, which is used as data"):
             data = read_csv(path, id=None, time=None)
         np.testing.assert_array_equal(data.sequences[0], rows)
         assert data.channel_names is None
@@ -325,15 +325,15 @@ class TestHeader:
 
     def test_one_that_does_not_is_the_label_if_it_is_named_by_number(self, write):
         path = write("\n".join(self.IRIS[1:]))
-        with pytest.warns(UserWarning, match=r"taken as names: .* such as label=3 \(--read label=3\)"):
+        with pytest.warns(UserWarning, match=r"used as names: .* such as label=3 \(--read label=3\)"):
             assert len(read(path, id=None, time=None, channels=["4.9"]).sequences[0]) == 2
-        with pytest.warns(UserWarning, match="taken as data: columns are named by numbers"):
+        with pytest.warns(UserWarning, match="used as data: columns are named by numbers"):
             data = read(path, id="auto", ordered=False, label=3)
         assert data.labels is not None and data.labels.tolist() == ["setosa", "versicolor", "virginica"]
 
     def test_wavelengths_above_species_are_names(self, write):
         path = write("400.5,401.5,species\n.1,.2,a\n.3,.4,a\n.5,.6,b\n")
-        with pytest.warns(UserWarning, match="taken as names"):
+        with pytest.warns(UserWarning, match="used as names"):
             data = read(path, id="auto", ordered=False, label="species")
         assert data.channel_names == ("400.5", "401.5") and len(data) == 3
 
@@ -426,7 +426,7 @@ class TestDates:
         assert data.sequences[0].ravel().tolist() == [0, 1, 2, 3, 4]
 
     def test_a_first_line_with_dates_above_dates_is_data(self, write):
-        with pytest.warns(UserWarning, match="first line of numbers, which is taken as data"):
+        with pytest.warns(UserWarning, match="first line of numbers, which is used as data"):
             data = read_csv(write("2024-05-02,1,2\n2024-05-01,3,4\n"), id=None)
         assert data.sequences[0].tolist() == [[3, 4], [1, 2]] and data.clocks == ("0",)
         assert read_csv(write("2024-05-01,2024-05-02\n3,4\n"), id=None, time=None).channel_names is not None
@@ -451,9 +451,9 @@ class TestDates:
             (["2024-02-29", "12:00:00"], "line 3, column 'time' is '12:00:00', which is not a date in the form"),
             (
                 ["29.02.2024", "01.03.2024"],
-                "column 'time' is '29.02.2024', which is not a number in decimal digits, a date? Write",
+                "column 'time' is '29.02.2024', which is not a number in decimal digits: write a date",
             ),
-            (["2/29/2024 10:00", "1"], "a date? Write it as 2024-05-01, or pass date_format=%d.%m.%Y"),
+            (["2/29/2024 10:00", "1"], "write a date as 2024-05-01, or pass date_format=%d.%m.%Y"),
             (["2024-02-29", "2024-02-29"], "line 2 and line 3: both have the same time of id 'a': remove"),
             (
                 ["2024-02-29", "2024-02-29"],

@@ -93,7 +93,7 @@ def test_name_of_the_core_is_a_clash_and_never_wins(tmp_path: Path) -> None:
     )
     assert asked(tmp_path, "print(hooks.get_solver('lbfgs'))").startswith("LBFGS(")
     said = plugins(tmp_path)["thief"]
-    assert "is a name of the core too" in problems(said) and said["status"] == "clashes"
+    assert "is also registered by the core" in problems(said) and said["status"] == "clashes"
 
 
 @pytest.mark.slow
@@ -101,7 +101,9 @@ def test_name_of_two_plugins_is_an_error_only_when_it_is_asked_for(tmp_path: Pat
     for name in ("left", "right"):
         code = f"def manifoldseq_models():\n    yield ms.hooks.ModelSpec('same', build='math:hypot', summary='{name}')"
         write_one(tmp_path, name, HOOK + code)
-    assert "models 'same' is a name of plugin 'right' too: ask for 'left:same'" in problems(plugins(tmp_path)["left"])
+    assert "models 'same' is also registered by plugin 'right': write 'left:same'" in problems(
+        plugins(tmp_path)["left"]
+    )
     assert "plugin 'left' and plugin 'right'" in raised(tmp_path, "AmbiguousName", "get_model('same')")
     assert asked(tmp_path, "print(hooks.get_model('right:same').summary)") == "right"
 
@@ -172,4 +174,4 @@ def test_checking_a_model_with_a_wrong_gradient_fails(tmp_path: Path) -> None:
     done = command(tmp_path, "check", "stranger-wrong")
     assert done.returncode == 1
     assert "FAILED  objective: gradient" in done.stdout and "No module named 'no_such_module'" in done.stdout
-    assert "2 records checked: 0 exercised and passed, 2 FAILED." in done.stdout
+    assert "2 records checked: 0 tested and passed, 2 FAILED." in done.stdout

@@ -14,7 +14,7 @@ from ._table import Table, of_table
 from ._text import Text, TextTable
 from ._wide import holds_series, of_series
 
-FIRST_LINE = "has a first line of numbers, which is taken as data"
+FIRST_LINE = "has a first line of numbers, which is used as data"
 _FEW = 50
 """Number of rows that are searched for a text at the end of the first line."""
 
@@ -57,7 +57,7 @@ def read_csv(
         file with ids and without this column needs a column of dates, or another clock, see `read_directory`. Clocks in
         other columns are not channels either.
     channels : sequence of str, optional
-        The columns of the channels, as names or patterns (``acc_*``); by default all other columns that are not clocks.
+        The columns of the channels, as names or patterns (``acc_*``); by default all other columns except the time.
         Empty cells, ``?``, ``NA`` and ``NaN`` are missing values and become NaN. Other cells are numbers in decimal
         digits. A column may also hold only ``True`` and ``False``.
     label : str or None
@@ -82,8 +82,8 @@ def read_csv(
         The label column is named `label` or, in a table without names, holds text or a few repeated whole numbers. The
         default is True if the table has no names and the options name no column.
     ordered : bool
-        False: rows are samples in any order. No clock is required, and a clock is ignored. If no id occurs twice, rows
-        stay in the order of the file, and each row with an id or a label is a separate sequence.
+        Whether rows are time steps. With False, rows are samples in any order, and a time axis is ignored. If no id
+        occurs twice, rows stay in the order of the file, and each row with an id or a label is a separate sequence.
 
     Returns
     -------
@@ -192,12 +192,13 @@ def _header(file: TextTable, names: Sequence[str], asked: Asked, said: list[str]
             cell = next(name for name in names if mark in name)[:40]
             what = f"one column {cell!r}" if len(names) == 1 else f"the cell {cell!r} in its first line"
             raise ReadError(
-                f"{file.path} has {what}: separated by {word}? Pass delimiter={word} (--read delimiter={word})"
+                f"{file.path} has {what}: if {word} separates the cells, pass delimiter={word} "
+                f"(--read delimiter={word})"
             )
     if decimals := [name for name in names if file.text.decimal in name and file.all_numbers([name])]:
         words = [j for j, name in enumerate(names) if not file.all_numbers([name])]
         said.append(
-            f"has numbers such as {decimals[0]} in its first line, which is taken as names: if it is data, write a "
+            f"has numbers such as {decimals[0]} in its first line, which is used as names: if it is data, write a "
             f"line of names above it, or name columns by number, such as label={words[-1]} (--read label={words[-1]})"
         )
     header = _named_apart(names)

@@ -52,19 +52,19 @@ def read_directory(
         line may hold titles, which are required if there are more columns: ``file`` or ``id``, and ``label``, or the
         values of `id` and `label`. Names of missing files cause a warning. Hidden files are ignored.
     time : str, int or None
-        The name or number of the column by which rows are sorted and that is not a channel. None: all columns are
-        channels. With the default ``"auto"``, clocks in tables are not channels. A column of dates or time stamps is
+        The name or number of the column with the time, by which rows are sorted. None: all columns are channels. With
+        the default ``"auto"``, clocks in tables are not channels. A column of dates or time stamps is
         the time, and so is an index of pandas without a name in ``.parquet`` files, if it holds dates or floats that
         are a clock.
     id, label : str or None
-        Columns of tables whose value, the same in all rows of a file, is the id and the label of the file; the default
-        columns may be missing. A column with different values in the rows of a file is dropped with a warning. None:
+        Columns of tables with the id and the label of a file, the same in all rows of the file; the default columns may
+        be missing. A column with different values in the rows of a file is dropped with a warning. None:
         such a column is a channel.
     channels : sequence of str, optional
-        The columns of the channels, by number if they have no names; by default all other columns that are not clocks.
+        The columns of the channels, by number if they have no names; by default all other columns except the time.
         If channels are given, only the column ``time`` can be a clock.
-    delimiter, decimal, thousands, encoding, comment, date_format : str
-        Options of text files, as in `read_csv`.
+    delimiter, decimal, thousands, encoding, comment, date_format
+        As in `read_csv`.
 
     Returns
     -------
@@ -136,7 +136,7 @@ def read_directory(
             warnings.warn(
                 f"{named[i]} has the {columns.label} {quoted(str(column[i]))} in its column, and "
                 f"{quoted(str(found[i]))} by "
-                f"{'its folder' if listed is None else listed.name}, which is taken",
+                f"{'its folder' if listed is None else listed.name}: the label of its column is ignored",
                 stacklevel=2,
             )
     sequences = [rows.values for _, rows in tables]
@@ -161,7 +161,9 @@ def sequence_files(path: FilePath) -> tuple[list[tuple[Path, str | None]], Path 
     files: list[tuple[Path, str | None]] = [(file, None) for file in entries]
     if any(entry.is_dir() for entry in entries):
         if listed:
-            raise ReadError(f"{listed[0]} is next to subfolders, whose names are labels: keep one or the other")
+            raise ReadError(
+                f"{listed[0]} and subfolders, whose names are labels, are in one folder: keep only one source of labels"
+            )
         files = [
             (file, folder.name) for folder in entries for file in (_entries(folder) if folder.is_dir() else [folder])
         ]
@@ -301,7 +303,7 @@ def _one_each(files: list[Path], option: str, name: str | None, found: Sequence[
         if len(values) > 1 or values[0] == "":
             what = f"has {values[0]!r} and {values[1]!r}" if len(values) > 1 else "is empty"
             warnings.warn(
-                f"{file}, column {quoted(name)} {what[:100]}, not one value for all rows: it is left out; "
+                f"{file}, column {quoted(name)} {what[:100]}, not one value for all rows, and is ignored; "
                 f"{option}=None "
                 "makes it a channel",
                 stacklevel=3,

@@ -279,9 +279,9 @@ class TextTable:
     def otherwise(self, cell: str) -> str:
         """Return a hint about a number in another form, or nothing for other cells."""
         if self.text.decimal == "." and re.fullmatch(r"[-+]?\d+,\d+([eE][-+]?\d+)?", cell.strip()):
-            return ", a decimal comma? Pass decimal=, (--read decimal=,), or thousands=, if it separates thousands"
+            return ": for a decimal comma pass decimal=, (--read decimal=,), for a thousands separator thousands=,"
         if re.fullmatch(r"\d+[./]\d+[./]\d+([ T].*)?", cell.strip()):
-            return ", a date? Write it as 2024-05-01, or pass date_format=%d.%m.%Y (--read date_format=%d.%m.%Y)"
+            return ": write a date as 2024-05-01, or pass date_format=%d.%m.%Y (--read date_format=%d.%m.%Y)"
         return ""
 
     def _guessed(self) -> str:

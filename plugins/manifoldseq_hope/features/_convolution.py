@@ -61,7 +61,7 @@ class ConvolutionalFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, B
     Parameters
     ----------
     model : estimator, optional
-        `HOPE`, `PCAMovMF`, `VonMisesFisherMixture` (response: phi (37)), `SphericalKMeans` (the cosine), or
+        `HOPE`, `PCAMovMF`, `VonMisesFisherMixture` (response: phi, equation 37), `SphericalKMeans` (the cosine), or
         scikit-learn's ``KMeans`` or ``MiniBatchKMeans``. By default ``HOPE(400, n_latent="auto", kappa=40.0)``, with
         fewer units if there are fewer than ten patches for each.
     patch_size : int or (int, int), optional
@@ -79,17 +79,17 @@ class ConvolutionalFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, B
         only one patch. If the patches cannot be divided equally, the first cells have one patch more: 23 patches become
         12 and 11.
     overlap : bool
-        Each patch contributes to up to four cells. Its weights decrease linearly, vertically and horizontally, from one
-        at the centre of a cell to zero at the centres of the neighbouring cells. Features then change less if an image
-        is shifted.
+        Whether cells overlap, so that each patch contributes to up to four cells. Its weights decrease linearly,
+        vertically and horizontally, from one at the centre of a cell to zero at the centres of the neighbouring cells.
+        Features then change less if an image is shifted.
     threshold : float, optional
-        The threshold epsilon of (39), by default the `quantile` of the responses to the patches of the fit.
+        The threshold epsilon in equation (39), by default the `quantile` of the responses to the patches of the fit.
     quantile : float
         The threshold of a unit is this quantile of its responses to the patches of `fit`.
     power : float
         The exponent of the sums: 0.5 takes square roots, 1 keeps the sums.
     keep_weights : bool
-        Whether responses of mixtures contain ln pi_k, as (37) does.
+        Whether responses of mixtures contain ln pi_k, as in equation (37).
     kmeans : {"triangle", "distance"}
         The response of k-means: the mean distance of all centres minus the distance of the centre, or the distance, as
         printed in the paper, which is larger for distant centres.

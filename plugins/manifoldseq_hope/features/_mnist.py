@@ -114,7 +114,7 @@ def fetched(mirrors: Sequence[str] = MIRRORS, cache: Any = None) -> Path:
         import pooch  # pyright: ignore[reportMissingImports]
     except ImportError as error:
         raise ImportError(
-            "fetching MNIST needs pooch: pip install 'manifoldseq-hope[datasets]', or let MANIFOLDSEQ_MNIST name the "
+            "fetching MNIST needs pooch: pip install 'manifoldseq-hope[datasets]', or set MANIFOLDSEQ_MNIST to the "
             "folder with its four .gz files"
         ) from error
     folder = Path(cache or pooch.os_cache("manifoldseq")) / "mnist"
@@ -128,8 +128,8 @@ def fetched(mirrors: Sequence[str] = MIRRORS, cache: Any = None) -> Path:
                 trouble = error
         else:
             raise OSError(
-                f"{name} could not be fetched from {' or '.join(mirrors)} ({type(trouble).__name__}): let "
-                "MANIFOLDSEQ_MNIST name the folder with the four .gz files of MNIST"
+                f"{name} could not be fetched from {' or '.join(mirrors)} ({type(trouble).__name__}): set "
+                "MANIFOLDSEQ_MNIST to the folder with the four .gz files of MNIST"
             ) from trouble
     return folder
 

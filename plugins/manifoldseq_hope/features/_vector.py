@@ -175,7 +175,7 @@ class VectorFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
         self.model_ = made.fit(rows, observers=observers, checkpoint=checkpoint, resume=resume)
         if self._n_features_out == 1:
             warnings.warn(
-                "one component was learnt, whose feature is zero for every row: pass a number of components above one",
+                "one component was learned, whose feature is zero for every row: pass a number of components above one",
                 stacklevel=3,
             )
         return self

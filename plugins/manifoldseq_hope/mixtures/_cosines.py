@@ -28,7 +28,13 @@ class Clusters:
 
 
 def prepare(data: Any, *, n_clusters: int = 8) -> ms.Prepared:
-    """Prepare the clustering of directions; `data` are rows, or the result of `directions`."""
+    """Prepare the clustering of directions; `data` are rows, or the result of `directions`.
+
+    Parameters
+    ----------
+    n_clusters : int
+        The number K of clusters.
+    """
     if not isinstance(data, tuple):
         check_number_of("n_clusters", n_clusters)
         rows = check_rows(data)

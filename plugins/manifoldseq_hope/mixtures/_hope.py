@@ -53,12 +53,13 @@ class HOPE(ProjectedMixture):
         The number M of rows of U. ``"auto"`` is half of the number of columns, or the number of rows of `fit` minus 1
         if this number is smaller.
     family : {"movmf", "gmm", "gmm-full"} or Family
-        Von Mises–Fisher components (9), Gaussians with diagonal or full covariances (8), or a family of your own.
+        Von Mises–Fisher components, Gaussians with diagonal or full covariances, or a family of your own.
     prepare : {"auto", "unit", "center", None}
         The preparation of the rows: scaling to unit length, as the paper does for movMF, or centring (footnote 1).
         ``"auto"`` scales for directional families and centres for all other families.
     normalize_z : bool, optional
-        Whether z is scaled to unit length (30), by default only for directional families. Footnote 4 omits this step.
+        Whether z is scaled to unit length (equation 30), by default only for directional families. Footnote 4 omits
+        this step.
     kappa : None, "shared" or float
         The concentrations: None estimates one value per component, ``"shared"`` estimates one value for all components,
         and a number is fixed. If a fixed value is below the concentration of all rows together, components may
@@ -66,7 +67,7 @@ class HOPE(ProjectedMixture):
     largest_kappa : float
         The upper bound of the concentrations.
     bessel : {"exact", "paper"}
-        The exact Bessel function, or the leading term (68) of the paper.
+        The exact Bessel function, or its leading term (equation 68 of the paper).
     variance_floor : float
         The lower bound of the variances of Gaussians, relative to the mean variance of a column.
     noise_variance : float, "closed" or "bounded"
@@ -76,16 +77,17 @@ class HOPE(ProjectedMixture):
     noise_floor : float
         The lower bound of sigma^2, relative to the mean variance of a column.
     threshold : float, optional
-        The threshold epsilon of the features (39), by default the `quantile` of phi (37) over the training rows.
+        The threshold epsilon of the features (equation 39), by default the `quantile` of phi (equation 37) over the
+        training rows.
     quantile : float
         The fraction of the responses below the threshold.
     init : str or array-like of shape (M, D)
         An initializer of the model (``"pca"``, ``"random"`` or a registered initializer), or the starting value of U.
         Components start at the seeds of (spherical) k-means++.
     solver : str
-        ``"online-em"``: mini-batch EM with running statistics. ``"em"``: full-batch EM, which never lowers the
-        likelihood. Any other value is the name of a solver of `manifoldseq.minimize`, such as ``"sgd"``, ``"adam"``,
-        ``"lbfgs"``, or ``"papers:penalty-sgd"`` (Algorithm 1, in the distribution manifoldseq-papers).
+        ``"online-em"`` is mini-batch EM with running statistics, ``"em"`` is full-batch EM, which never lowers the
+        likelihood, and any other value is the name of a solver of `manifoldseq.minimize`, such as ``"sgd"``,
+        ``"adam"``, ``"lbfgs"``, or ``"papers:penalty-sgd"`` (Algorithm 1, in the distribution manifoldseq-papers).
     solver_options : dict, optional
         The options of a solver of `manifoldseq.minimize`.
     batch_size : int
@@ -97,11 +99,14 @@ class HOPE(ProjectedMixture):
     tol : float
         A start ends when the mean log-likelihood of a row, l, changes by at most ``tol * max(1, |l|)``.
     random_state : int, numpy.random.Generator, numpy.random.RandomState or None
+        Seed of the random choices.
     model : str, optional
         The name of the registered model whose cost is minimized, by default ``"hope.movmf"``, ``"hope.gmm"`` or
         ``"hope.family"``, according to `family`.
-    n_jobs, verbose
-        The number of threads for the starts, and the amount of logging: see `manifoldseq.estimators.fit_starts`.
+    n_jobs : int or None
+        The number of threads for the starts, -1 for one per core; None uses the executor of the context.
+    verbose : int
+        1 logs the end of every start, 2 logs every iteration, to the logger ``"manifoldseq"``.
 
     Attributes
     ----------

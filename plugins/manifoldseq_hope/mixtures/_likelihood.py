@@ -90,18 +90,18 @@ def movmf(
     Parameters
     ----------
     n_components : int
-        K.
+        The number K of mixture components.
     n_latent : int or "auto"
-        M.
+        The number M of rows of U.
     noise_gradient : {"full", "simplified"}
-        The full gradient (21), (22), or the simplified gradient for U U' = I (footnote 3).
+        The full gradient (equations 21, 22), or the simplified gradient for U U' = I (footnote 3).
     rows : {"orthonormal", "scaled", "free"}
-        Constraints on the rows of U: orthonormal; orthogonal with a length of at least one (53), (54); or none, with
-        the penalty (15).
+        Constraints on the rows of U: orthonormal; orthogonal with a length of at least one (equations 53, 54); or none,
+        with the penalty (equation 15).
     jacobian : {"density", "printed"}
-        Sign of the term N/2 ln det U U': the sign of the change of variables, or the printed sign (44), (51).
+        Sign of the term N/2 ln det U U': the sign of the change of variables, or the printed sign (equations 44, 51).
     beta : float
-        Factor of the penalty (15), for free rows.
+        Factor of the penalty (equation 15), for free rows.
     learn_projection : bool
         False fixes the projection.
     """
@@ -160,7 +160,7 @@ def of_family(
     Parameters
     ----------
     family : Family, optional
-        By default von Mises-Fisher distributions.
+        The family of the components, by default von Mises-Fisher distributions.
     """
     family = von_mises_fisher() if family is None else family
     return _prepared(
@@ -182,7 +182,7 @@ def vmf(
     Parameters
     ----------
     n_components : int
-        K.
+        The number K of mixture components.
     """
     data = data if isinstance(data, Data) else _data(unit_rows(check_rows(data)), moment=False)
     N, D = data.X.shape
@@ -359,7 +359,7 @@ def polar(model: HopeModel, point: Point, found: Statistics, damping: float) -> 
     convex in U; c is in units of |g1|.
     """
     data, at = model.data, model.at(point)
-    assert found.slope is not None  # summed wherever the projection is learnt
+    assert found.slope is not None  # summed wherever the projection is learned
     slope = found.slope / found.n
     noise = model.rows.noise
     signal = at.U @ data.S / (data.n * noise.variance(at.U, data.S, data.n))

@@ -33,23 +33,27 @@ class SphericalKMeans(ClassNamePrefixFeaturesOutMixin, ClusterMixin, Transformer
     Parameters
     ----------
     n_clusters : int
-        K.
+        The number K of clusters.
     threshold : float
         The threshold epsilon of the features ``max(0, cosine - epsilon)``.
     n_init : int
         The number of starts. The best result is kept.
     max_iter : int
+        The largest number of passes over the rows.
     tol : float
         A start ends when the mean cosine changes by at most this.
     random_state : int, numpy.random.Generator, numpy.random.RandomState or None
+        Seed of the random choices.
     init : str
         An initializer of the model: ``"seeds"`` (spherical k-means++) or a registered initializer.
     solver : str
         ``"em"``, k-means, or the name of another solver of `manifoldseq.minimize`, such as ``"online-em"``.
     model : str
         Name of the registered model whose cost is minimized.
-    n_jobs, verbose
-        The number of threads for the starts, and the amount of logging: see `manifoldseq.estimators.fit_starts`.
+    n_jobs : int or None
+        The number of threads for the starts, -1 for one per core; None uses the executor of the context.
+    verbose : int
+        1 logs the end of every start, 2 logs every iteration, to the logger ``"manifoldseq"``.
 
     Attributes
     ----------

@@ -35,9 +35,10 @@ class VonMisesFisherMixture(ProjectedMixture):
     largest_kappa : float
         The upper bound of the concentrations.
     bessel : {"exact", "paper"}
-        The exact Bessel function, or the leading term (68) of the paper.
+        The exact Bessel function, or its leading term (equation 68 of the paper).
     threshold : float, optional
-        The threshold epsilon of the features (39), by default the `quantile` of phi (37) over the training rows.
+        The threshold epsilon of the features (equation 39), by default the `quantile` of phi (equation 37) over the
+        training rows.
     quantile : float
         The fraction of the responses below the threshold.
     solver : str
@@ -52,12 +53,15 @@ class VonMisesFisherMixture(ProjectedMixture):
     tol : float
         A start ends when the mean log-likelihood of a row, l, changes by at most ``tol * max(1, |l|)``.
     random_state : int, numpy.random.Generator, numpy.random.RandomState or None
+        Seed of the random choices.
     init : str
         An initializer of the model: ``"seeds"`` (spherical k-means++) or a registered initializer.
     model : str
         Name of the registered model whose cost is minimized.
-    n_jobs, verbose
-        The number of threads for the starts, and the amount of logging: see `manifoldseq.estimators.fit_starts`.
+    n_jobs : int or None
+        The number of threads for the starts, -1 for one per core; None uses the executor of the context.
+    verbose : int
+        1 logs the end of every start, 2 logs every iteration, to the logger ``"manifoldseq"``.
 
     Attributes
     ----------
@@ -171,6 +175,7 @@ class PCAMovMF(ProjectedMixture):
     kappa, largest_kappa, bessel, threshold, quantile, solver, batch_size, n_init, max_iter, tol
         As in `VonMisesFisherMixture`.
     random_state : int, numpy.random.Generator, numpy.random.RandomState or None
+        Seed of the random choices.
     model : str
         Name of the registered model whose cost is minimized, with the projection fixed.
     n_jobs, verbose

@@ -62,19 +62,19 @@ class HOPENetworkClassifier(ClassNamePrefixFeaturesOutMixin, TransformerMixin, C
         cross-entropy of the features of the last layer, which must have one unit per class. A callable takes the scores
         (N, classes) and the numbers of the classes (N,) as tensors and returns the loss, a tensor of one number.
     init : {"uniform", "pca"}
-        The initial projections: (41), orthonormalized if `orthogonality` is ``"polar"`` or ``"qr"``, or the leading
-        principal directions of the inputs of the layer.
+        The initial projections: random (equation 41), orthonormalized if `orthogonality` is ``"polar"`` or ``"qr"``, or
+        the leading principal directions of the inputs of the layer.
     gamma : float
-        Scale of the initial weights (41).
+        Scale of the initial weights (equation 41).
     learning_rate : float, Schedule or ReduceOnPlateau
-        A number is the rate of the first epoch, which decays by `decay` per epoch (42); `ReduceOnPlateau` depends on
-        the error on validation rows, which `fit` then requires.
+        A number is the rate of the first epoch; every epoch multiplies it by `decay` (equation 42). `ReduceOnPlateau`
+        depends on the error on validation rows, which `fit` then requires.
     decay : float
         Weight decay of all layers.
     momentum : (float, float) or float
-        First and last momentum (43).
+        First and last momentum (equation 43).
     momentum_epochs : int, optional
-        T of (43); by default `max_iter`.
+        Number of epochs in which the momentum grows (T in equation 43); by default `max_iter`.
     batch_size : int
         Rows of a mini-batch.
     max_iter : int
@@ -84,6 +84,7 @@ class HOPENetworkClassifier(ClassNamePrefixFeaturesOutMixin, TransformerMixin, C
     dropout : (float, float)
         Dropout rates of the inputs and of the units of every hidden layer.
     random_state : int, numpy.random.Generator, numpy.random.RandomState or None
+        Seed of the random choices.
     n_jobs : int or None
         The number of torch threads during training, -1 for one per core; None does not change it. The last bits may
         depend on it.
@@ -351,14 +352,14 @@ class HOPENetworkClassifier(ClassNamePrefixFeaturesOutMixin, TransformerMixin, C
             X = np.ascontiguousarray(X, np.float32)
         return X, codes.astype(np.int64)
 
-    def _checked_validation(self, validation: Any, learnt: Any) -> tuple[Array | Windows, Array]:
+    def _checked_validation(self, validation: Any, learned: Any) -> tuple[Array | Windows, Array]:
         """Return validation rows and the numbers of their classes; -1 denotes a class without training rows."""
         if not isinstance(validation, list | tuple) or len(validation) != 2:
             parts = f" of {len(validation)} parts" if isinstance(validation, list | tuple) else ""
             raise ValueError(f"validation is of type {type(validation).__name__}{parts}: pass a tuple (X, y)")
         X, y = validation
         X = self._rows(X)
-        found, expected = kind_of_labels("validation's y", y), kind_of_labels("y", learnt)
+        found, expected = kind_of_labels("validation's y", y), kind_of_labels("y", learned)
         y = _labels(X, y)
         if found != expected:
             raise ValueError(f"validation's y has {found}, but y has {expected}: pass labels of one type")

@@ -68,7 +68,7 @@ class HOPEStack(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClassifierMix
         Settings of every layer, except sizes and seed; by default ``HOPE(prepare="unit",
         kappa="shared")``.
     quantile : float
-        The threshold epsilon of a layer is this quantile of phi (37) over the training rows and units.
+        The threshold epsilon of a layer is this quantile of phi (equation 37) over the training rows and units.
     head : {"softmax", "svm"}
         The classifier on top of the layers.
     C : float
@@ -77,6 +77,7 @@ class HOPEStack(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClassifierMix
         Fine-tuning of the layers with labels, together with new layers: its `layers` are the new layers, ``[]`` for a
         softmax layer only (Figure 3).
     random_state : int, numpy.random.Generator, numpy.random.RandomState or None
+        Seed of the random choices.
 
     Attributes
     ----------
@@ -268,7 +269,7 @@ class HOPEStack(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClassifierMix
         return checked_sizes(layers, n_features)
 
     def _check_network(self, sizes: Sizes, n_classes: int | None) -> None:
-        """Raise ValueError for a network that cannot fine-tune the layers, before the layers are learnt."""
+        """Raise ValueError for a network that cannot fine-tune the layers, before the layers are learned."""
         network = self.network
         if network is None:
             return

@@ -123,8 +123,9 @@ class LDSKMeans(Chosen, ClassNamePrefixFeaturesOutMixin, TransformerMixin, Clust
     Parameters
     ----------
     n_clusters : int or "auto"
-        ``"auto"``: chosen in `fit` without labels by `choose_clustering`, from two to twelve and at most a quarter of
-        the number of sequences. Twelve pairs of halves are clustered with each number, on one matrix of kernel values.
+        The number of clusters. With ``"auto"``, `choose_clustering` chooses it in `fit` without labels, from two to
+        twelve and at most a quarter of the number of sequences. Twelve pairs of halves are clustered with each number,
+        on one matrix of kernel values.
     n_states : int or str
         Number of states of the identified systems, short for ``identifier=LDSIdentifier(n_states)``. ``"auto"``: chosen
         in `fit` without labels, together with the delay, the mean, the stabilizer and `moments`; see the notes. With a
@@ -137,7 +138,7 @@ class LDSKMeans(Chosen, ClassNamePrefixFeaturesOutMixin, TransformerMixin, Clust
         have their defaults, ``"auto"`` for delay and `center`; other parameters are kept. The choice always compares
         systems of ``method="pca"``, independently of the identifier's `method`.
     bound : float
-        Upper bound of the singular values of A for ``mean="canonical"``, as (12) requires. Members may have larger
+        Upper bound of the singular values of A for ``mean="canonical"`` (problem 12). Members may have larger
         singular values; a member that is nearer to the others than the computed mean becomes the centre.
     kernel : str or kernel object
         A registered name, such as ``"projection"``, or an object with the methods of a kernel.
@@ -177,8 +178,11 @@ class LDSKMeans(Chosen, ClassNamePrefixFeaturesOutMixin, TransformerMixin, Clust
         With ``mean="exact"`` or ``"canonical"``, and after the assignment has settled: dissolve a cluster if its centre
         lowers the objective more inside another cluster.
     random_state : int, numpy.random.Generator, numpy.random.RandomState or None
-    n_jobs, verbose
-        The number of threads for the starts, and the amount of logging: see `manifoldseq.estimators.fit_starts`.
+        Seed of the random choices.
+    n_jobs : int or None
+        The number of threads for the starts, -1 for one per core; None uses the executor of the context.
+    verbose : int
+        1 logs the end of every start, 2 logs every iteration, to the logger ``"manifoldseq"``.
 
     Attributes
     ----------

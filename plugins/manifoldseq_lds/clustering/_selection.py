@@ -126,6 +126,7 @@ def choose_clustering(
     n_splits : int
         Number of pairs of halves, at least 2.
     random_state : int, numpy.random.Generator, numpy.random.RandomState or None
+        Seed of the random choices.
     observers, checkpoint, resume
         As in `manifoldseq.iterate`: one iteration is one pair of halves, clustered with every compared setting; its
         ``fun`` is one minus the best mean agreement so far, and ``measures.extra["of"]`` is `n_splits`.

@@ -208,8 +208,8 @@ def _of_controls(chosen: Setting, controls: list[Setting]) -> list[str]:
         return []
     top = max(clear, key=lambda one: one["figure"])
     return [
-        f"clusters by {top['description']} agree better between halves of the data ({top['figure']:.2f}) than those by "
-        f"dynamical systems ({chosen['figure']:.2f}): try them first"
+        f"clusters by {top['description']} agree better between halves of the data ({top['figure']:.2f}) than clusters "
+        f"by dynamical systems ({chosen['figure']:.2f}): try them first"
     ]
 
 

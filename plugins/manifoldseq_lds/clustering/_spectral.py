@@ -68,6 +68,7 @@ class LDSSpectralClustering(Chosen, ClusterMixin, SequenceEstimator):
     sharpness : float
         Power of the normalized kernel; large powers keep only near neighbours.
     random_state : int, numpy.random.Generator, numpy.random.RandomState or None
+        Seed of the random choices.
 
     Attributes
     ----------

@@ -95,16 +95,16 @@ class LDSDictionaryLearning(ClassNamePrefixFeaturesOutMixin, TransformerMixin, S
         The identification of sequences. The object is copied, and it is not used for `Systems`. With
         ``n_states="auto"``, settings that are not given are chosen as in `LDSKMeans`.
     bound : float
-        The largest singular value of A of atoms for ``method="canonical"`` and ``"pgd"``, as in (12). With
+        The largest singular value of A of atoms for ``method="canonical"`` and ``"pgd"`` (problem 12). With
         ``"canonical"``, an atom that starts as a datum with larger singular values is kept until a better atom is
         found.
     kernel : str or kernel object
         A registered name, such as ``"projection"``, or a kernel object.
     alpha : float
-        The sparsity factor lambda of (9), with kernel values as they are. (The authors' toolbox minimizes half the
-        squared distance plus ``.1 |z|_1``, which is alpha=0.2.)
+        The sparsity factor lambda of problem (9), with kernel values that are not normalized. (The authors' toolbox
+        minimizes half the squared distance plus ``.1 |z|_1``, which is alpha=0.2.)
     method : {"lbfgs", "canonical", "pgd"}, or a registered name or AtomFamily
-        ``"lbfgs"``: descent on (10) by L-BFGS over all stable systems, for kernels that are functions of the
+        ``"lbfgs"``: descent on problem (10) by L-BFGS over all stable systems, for kernels that are functions of the
         observability subspace alone; the objective never increases. ``"canonical"``: the same for problem (12) of the
         paper; for other kernels ``"lbfgs"`` means ``"canonical"``. ``"pgd"``: Algorithm 1 at fixed rates, with all data
         or mini-batches. A registered family of atoms (`manifoldseq.hooks.RuleSpec`) defines its kernel and uses all
@@ -120,8 +120,8 @@ class LDSDictionaryLearning(ClassNamePrefixFeaturesOutMixin, TransformerMixin, S
         The number of data per update of ``"pgd"``; None uses all data. A pair (20, 4) uses 20 random groups and 4
         random data of each group, and requires `groups` in `fit`.
     init : {"random", "medoid", "k-means"} or Systems
-        ``"random"``: data; ``"medoid"``: medoids of random groups of data; ``"k-means"``: centres of `LDSKMeans` after
-        five epochs; or the initial atoms, for which `n_init` is one.
+        The initial atoms: random data (``"random"``), medoids of random groups of data (``"medoid"``), centres of
+        `LDSKMeans` after five epochs (``"k-means"``), or given systems, for which `n_init` is one.
     n_init : int
         The number of starts. The result with the smallest objective is kept.
     max_iter : int
@@ -129,8 +129,11 @@ class LDSDictionaryLearning(ClassNamePrefixFeaturesOutMixin, TransformerMixin, S
     tol : float
         A start ends when the objective, f, changes by at most ``tol * max(1, f)`` in an epoch.
     random_state : int, numpy.random.Generator, numpy.random.RandomState or None
-    n_jobs, verbose
-        The number of threads for the starts, and the amount of logging: see `manifoldseq.estimators.fit_starts`.
+        Seed of the random choices.
+    n_jobs : int or None
+        The number of threads for the starts, -1 for one per core; None uses the executor of the context.
+    verbose : int
+        1 logs the end of every start, 2 logs every iteration, to the logger ``"manifoldseq"``.
 
     Attributes
     ----------
@@ -353,7 +356,7 @@ class LDSDictionaryLearning(ClassNamePrefixFeaturesOutMixin, TransformerMixin, S
             largest = np.linalg.norm(self.systems_.A, 2, axis=(1, 2))
             warnings.warn(
                 f"{int((largest > self.bound).sum())} of {self.n_atoms} atoms are systems whose A has singular values "
-                f"up to {largest.max():.4g}: with the atoms within bound={self.bound:.4g}, as (12) requires, the "
+                f"up to {largest.max():.4g}: with the atoms within bound={self.bound:.4g}, as the paper requires, the "
                 f"objective would be {within:.4g} instead of {self.objective_:.4g}; {BOUND_ADVICE}",
                 stacklevel=3,
             )

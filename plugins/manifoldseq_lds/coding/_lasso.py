@@ -41,7 +41,7 @@ def sparse_codes(
     cross : array of shape (J, N)
         Kernel values k of atoms and data, one column per datum.
     alpha : float
-        The factor lambda of (9), with kernel values as they are.
+        The factor lambda of problem (9), with kernel values as they are.
     start : array of shape (J, N), optional
         Initial codes; zeros by default.
     tol : float

@@ -65,8 +65,9 @@ class LDSSparseCoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Sequence
     bound : float
         The bound of the singular values of the centres for ``"k-means"``.
     alpha : float
-        The sparsity factor lambda of (9), with kernel values as they are.
+        The sparsity factor lambda of problem (9), with kernel values that are not normalized.
     random_state : int, numpy.random.Generator, numpy.random.RandomState or None
+        Seed of the random choices.
 
     Attributes
     ----------

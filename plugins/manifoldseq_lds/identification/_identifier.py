@@ -138,9 +138,9 @@ class LDSIdentifier(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None)
         `interpolate` with inputs, use ``"CG"`` instead. `modes` returns the modes before stabilization. All other
         methods use the systems that `transform` returns.
     bound : float
-        The largest singular value that ``"clip"`` allows.
+        The largest singular value of A for ``stabilizer="clip"``.
     missing : {"error", "smooth"}
-        ``"error"`` raises an error for sequences with NaN. ``"smooth"`` fills missing values first: the sequence is
+        ``"error"`` raises an error for NaN, and ``"smooth"`` fills missing values first. To fill them, the sequence is
         interpolated linearly and a system is identified, expectation maximization on the recorded values improves this
         system until the log-likelihood per recorded value rises by less than 0.01 in a sweep, and the missing values
         are replaced by the means of its Kalman smoother. Each channel needs at least one value in each sequence. The
@@ -508,6 +508,7 @@ class LDSIdentifier(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None)
         noise : bool
             Without noise the result is the expected sequence.
         random_state : int, numpy.random.Generator, numpy.random.RandomState or None
+            Seed of the random choices.
         inputs : array-like of shape (N, n_steps + delay - 1, p), optional
             For systems with B and D.
 

@@ -66,9 +66,9 @@ class BinetCauchyKernel:
     Parameters
     ----------
     form : {"determinant", "trace"}
-        The determinant of (20), or the trace.
+        The determinant (equation 20), or the trace.
     decay : float
-        The discount rate of (20), at least 0.
+        The discount rate in equation (20), at least 0.
     dtype : {"float64", "float32"}
         The dtype of the packed output matrices and of their products; all other computations use float64.
 
@@ -211,7 +211,7 @@ def _first_states(items: Any, A: Array) -> Array:
     for i, row in enumerate(rows):
         if row is None or np.shape(row) != A.shape[2:]:
             raise ValueError(
-                f"system {i} has no first state of shape {A.shape[2:]}: the Binet-Cauchy kernel compares (A, C, x1)"
+                f"system {i} has no first state of shape {A.shape[2:]}: the Binet-Cauchy kernel needs (A, C, x1)"
             )
     x1 = real_array("x1", rows)
     if not np.isfinite(x1).all():

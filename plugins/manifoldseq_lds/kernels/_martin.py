@@ -56,7 +56,10 @@ class _Powers(OutputNormalKernel):
         d = -np.log(np.maximum(MartinKernel(self.dtype).cross(P, Q), np.finfo(float).tiny))
         far = int(np.count_nonzero(d >= _LARGEST))
         if far:
-            warnings.warn(f"{far} pairs have a singular product matrix: their distance is infinite", stacklevel=2)
+            warnings.warn(
+                f"{far} pairs have a singular product matrix: their distance is infinite; use another kernel",
+                stacklevel=2,
+            )
         return np.maximum(d, 0.0)
 
 
@@ -72,7 +75,7 @@ class MartinKernel(_Powers):
     Parameters
     ----------
     dtype : {"float64", "float32"}
-        As for the projection kernel.
+        The dtype of the packed output matrices and of their products; single precision halves the memory.
 
     Examples
     --------
@@ -99,7 +102,7 @@ class MartinRBFKernel(_Powers):
     Parameters
     ----------
     dtype : {"float64", "float32"}
-        As for the projection kernel.
+        The dtype of the packed output matrices and of their products; single precision halves the memory.
     scale : float
         The scale, above 0.
 

@@ -42,11 +42,11 @@ def build(
     ----------
     data : Systems or list of array-like of shape (T_i, d)
     beta : array-like of shape (N,), optional
-        By default ``-1 / N``.
+        The weights of the data, by default ``-1 / N``.
     codes : array-like of shape (N, J), optional
         The codes z of the data, with `atoms`.
     atoms : Systems, optional
-        The J atoms; with `codes`.
+        The J atoms; required with `codes`.
     atom : int
         The number r of the atom to update.
     kernel, n_states, identifier, bound

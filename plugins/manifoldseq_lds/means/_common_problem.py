@@ -33,7 +33,7 @@ _CUT = 1e-9
 """Singular values that the projection to the manifold changes by more than this are beyond its bound."""
 COSTLY = 1e-3
 """Minimum effect of the bound for a warning, relative to kernel values k(x, x) or to the objective."""
-BOUND_ADVICE = "a larger bound costs less, and stabilizer='SN' keeps most singular values below 1"
+BOUND_ADVICE = "raise the bound, or use stabilizer='SN', which keeps most singular values below 1"
 
 
 def common_objective(kernel: Any, packed: Any, beta: Array, own: float = 0.0) -> ms.Objective:
@@ -138,8 +138,9 @@ def start_of(problem: ms.Problem, systems: Systems, row: int) -> Point:
         if after - before > COSTLY * abs(before):
             warnings.warn(
                 f"the start, system {row}, has an A with singular values up to {whole[0].max():.4g}, which exceed "
-                f"bound={point[0].max():.4g} of problem (12): clipping them raises the objective from {before:.6g} to "
-                f"{after:.6g}; solve_common_problem returns the system itself if it finds no better point",
+                f"bound={point[0].max():.4g} of problem (12) of the paper: clipping them raises the objective "
+                f"from {before:.6g} to {after:.6g}; solve_common_problem "
+                "returns the system itself if it finds no better point",
                 stacklevel=2,
             )
     return point
@@ -308,8 +309,8 @@ def _datum_instead(problem: ms.Problem, systems: Systems, row: int, value: float
     feasibility = float(problem.manifold.feasibility(x))
     warnings.warn(
         f"the result is system {row}, whose A has singular values up to {x[0].max():.4g}: within "
-        f"bound={x[0].max() - feasibility:.4g}, as (12) requires, the objective would be {result.fun:.6g} instead of "
-        f"{value:.6g}; {BOUND_ADVICE}",
+        f"bound={x[0].max() - feasibility:.4g}, as the paper requires, the objective would be {result.fun:.6g} "
+        f"instead of {value:.6g}; {BOUND_ADVICE}",
         stacklevel=4,
     )
     return dataclasses.replace(result, x=x, fun=value, grad_norm=None, feasibility=feasibility)

@@ -52,17 +52,19 @@ class BagOfSystems(ClassNamePrefixFeaturesOutMixin, TransformerMixin, SequenceEs
     ----------
     n_clusters : int
         Number of codewords.
-    window, stride : int or None
-        Length of the blocks of sequences and distance between their starts, in time steps. The default of `window` is
-        half the length of the shortest sequence of `fit`, at least 2; the default of `stride` is half the window. They
-        are not used for `Blocks`.
+    window : int or None
+        Length of the blocks of sequences, in time steps. The default is half the length of the shortest sequence of
+        `fit`, at least 2. It is not used for `Blocks`.
+    stride : int or None
+        Distance between the starts of the blocks of a sequence, in time steps; by default half the window.
     n_states, identifier
-        The identification of blocks, as in `LDSKMeans`.
+        As in `LDSKMeans`, for the blocks.
     kernel, moments, bound, mean, n_init, max_iter, tol, n_jobs, verbose
         See `LDSKMeans`.
     max_blocks : int or None
         Maximum number of random blocks per video from which codewords are learned; None uses all blocks.
     random_state : int, numpy.random.Generator, numpy.random.RandomState or None
+        Seed of the random choices.
 
     Attributes
     ----------
@@ -190,12 +192,13 @@ class PyramidPooling(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Sequence
     window, stride, max_blocks
         As in `BagOfSystems`.
     n_states, identifier
-        The identification of blocks, as in `LDSDictionaryLearning`.
+        As in `LDSDictionaryLearning`, for the blocks.
     kernel, bound, alpha, method, step_size, halve_every, inner_iter, batch_size
         See `LDSDictionaryLearning`. The groups of a `batch_size` such as (20, 4) are the videos.
     init, n_init, max_iter, tol, n_jobs, verbose
         See `LDSDictionaryLearning`.
     random_state : int, numpy.random.Generator, numpy.random.RandomState or None
+        Seed of the random choices.
 
     Attributes
     ----------

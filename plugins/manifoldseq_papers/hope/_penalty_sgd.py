@@ -63,16 +63,17 @@ class PenaltySGD(ms.solvers.Stochastic):
     step_size : float or Schedule
         The rate epsilon.
     beta : float
-        Factor of the penalty (14): per batch as printed, per row if `repaired`. Only for ``orthogonality="penalty"``.
+        Factor of the penalty (equation 14): per batch as printed, per row if `repaired`. Only for
+        ``orthogonality="penalty"``.
     orthogonality : {"polar", "qr", "gram-schmidt", "penalty"}
         How columns on Stiefel factors are kept orthonormal.
     repaired : bool
-        False: the printed algorithm. The derivatives are sums over the batch, and a weight moves by epsilon N_k / pi_k
-        before the weights are renormalized; the fixed point of this update is at the square roots of the mean
-        responsibilities. True: the derivatives are means over the batch, and weights follow the Riemannian gradient of
-        the simplex, whose fixed point is the maximum of the likelihood.
-    batch_size, clip, average_from, seed
-        As in `manifoldseq.solvers.SGD`; the retraction is not used.
+        Whether the defects of the printed algorithm are corrected. False: the derivatives are sums over the batch, and
+        a weight moves by epsilon N_k / pi_k before the weights are renormalized; the fixed point of this update is at
+        the square roots of the mean responsibilities. True: the derivatives are means over the batch, and weights
+        follow the Riemannian gradient of the simplex, whose fixed point is the maximum of the likelihood.
+    batch_size, clip, average_from, seed, retraction
+        As in `manifoldseq.solvers.SGD`. The retraction is not used.
 
     Notes
     -----

@@ -1,4 +1,4 @@
-"""Table 1 of the paper on MNIST: a linear support vector machine on features that are learnt without labels."""
+"""Table 1 of the paper on MNIST: a linear support vector machine on features that are learned without labels."""
 
 import json
 import time
@@ -31,7 +31,7 @@ TABLE1 = {
 M, PATCH, PATCHES, NOISE = 20, 6, 400_000, 0.1
 """Settings of section 6.1.1; sigma^2 refers to patches of standard deviation one, not of unit length."""
 PASSES = 10
-"""Epochs over the patches, for models that are learnt from mini-batches."""
+"""Epochs over the patches, for models that are learned from mini-batches."""
 
 
 @dataclass(frozen=True)
@@ -118,9 +118,9 @@ def table1(
     folder: Path | str = "runs/hope-table1",
     resume: bool = False,
 ) -> Rows:
-    """Return test errors (%) of linear support vector machines on features that were learnt without labels.
+    """Return test errors (%) of linear support vector machines on features that were learned without labels.
 
-    Models are learnt from 400 000 patches of 6 x 6 pixels with M = 20, and responses are summed over quadrants. A
+    Models are learned from 400 000 patches of 6 x 6 pixels with M = 20, and responses are summed over quadrants. A
     `Choice` contains the settings that the paper does not state.
 
     Parameters
@@ -128,17 +128,19 @@ def table1(
     data : path-like
         Folder with the four files of MNIST.
     K : int or sequence of int
+        Number of units.
     seeds : int
         Number of seeds of patches and model. Results are means with standard errors over the seeds.
     models : sequence of {"kmeans", "kmeans-distance", "spkmeans", "movmf", "pca-movmf", "hope"}
-        The paper's feature of k-means is that of ``"kmeans-distance"``, max(0, abs(x - mu_k) - epsilon).
+        Models of patches, the rows of the table. The paper's feature of k-means is that of ``"kmeans-distance"``,
+        max(0, abs(x - mu_k) - epsilon).
     search : bool
         Repeat the choice of settings for each model and K, with seed 0, on 10 000 held-out training images, after
         learning from 20 000 others. Three choices times three values of C are compared for every model. By default the
         settings are those of `CHOSEN`, `FREE` or `START`, and the quantile `FINER` for finer cells.
     kappa : {"fixed", "free", "start"}
-        Concentrations of the mixtures. ``"fixed"``: one value for all units. ``"free"``: learnt for each unit, with ln
-        pi_k in the responses (37). ``"start"``: learnt by EM for each unit of the other mixtures, while those of HOPE
+        Concentrations of the mixtures. ``"fixed"``: one value for all units. ``"free"``: learned for each unit, with ln
+        pi_k in the responses (37). ``"start"``: learned by EM for each unit of the other mixtures, while those of HOPE
         stay at 30, because Algorithm 1 hardly changes them.
     pooling : int
         Number of cells, vertically and horizontally, over which responses are summed; 2 gives the quadrants of the

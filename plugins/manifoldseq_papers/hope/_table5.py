@@ -100,7 +100,7 @@ def table5(
 ) -> Rows:
     """Return test errors (%) of classifiers that learn from few labels.
 
-    Features are those of `ConvolutionalFeatures` with `HOPE`, learnt from all training images without labels; they and
+    Features are those of `ConvolutionalFeatures` with `HOPE`, learned from all training images without labels; they and
     the classifiers are trained separately.
 
     Parameters
@@ -114,10 +114,12 @@ def table5(
         a draw is also the seed of its networks.
     models : sequence of {"cdbn", "dnn1", "hope-dnn1", "hope-dnn2", "svm", "dnn2", "hope-dnn3", "hope-dnn4"}
         Rows of the table. The first row only repeats the result of the paper.
-    K, M : int
-        Number of units of the features, and their latent dimension.
+    K : int
+        Number of units of the features.
+    M : int
+        Latent dimension of the features.
     n_patches : int
-        Number of patches from which the features are learnt.
+        Number of patches from which the features are learned.
     epochs : int
         Number of epochs of a network, in mini-batches of 100.
     search : bool
@@ -191,7 +193,7 @@ def balanced(y: NDArray[np.int64], n: int, seed: int) -> NDArray[np.intp]:
 
 @dataclass
 class _Inputs:
-    """Inputs of classifiers: pixels minus their mean, or standardized features that were learnt without labels."""
+    """Inputs of classifiers: pixels minus their mean, or standardized features that were learned without labels."""
 
     digits: Digits
     K: int
@@ -204,7 +206,7 @@ class _Inputs:
         """Return the inputs of images, (N, D), in float32."""
         if kind == "pixels":
             return (images - self.mean_image) / np.float32(255)
-        features, mean, deviation = self.learnt
+        features, mean, deviation = self.learned
         found = features.transform(images)
         found -= mean
         found /= deviation
@@ -227,7 +229,7 @@ class _Inputs:
         return self.digits.train.mean(axis=0, dtype=np.float64).astype(np.float32)
 
     @cached_property
-    def learnt(self) -> tuple[ConvolutionalFeatures, Array, Array]:
+    def learned(self) -> tuple[ConvolutionalFeatures, Array, Array]:
         """The features, with their means and standard deviations over training images."""
         model = HOPE(self.K, n_latent=self.M, kappa=40.0)
         features = ConvolutionalFeatures(model, n_patches=self.n_patches, drop_empty=True, random_state=0)

@@ -90,12 +90,17 @@ def table6(
     ----------
     data : path-like, optional
         Folder of TIMIT. By default, a corpus is generated.
-    K, M : int, optional
-        Units of the network with one hidden layer, and projections of its HOPE layer. The default is the size of the
-        paper on TIMIT, and a smaller size on the generated corpus.
-    width, deep_M : int, optional
-        Units of each of three hidden layers, and projections of the HOPE layer, which is the first layer.
+    K : int, optional
+        Units of the network with one hidden layer. The default is the size of the paper on TIMIT, and a smaller size
+        on the generated corpus.
+    M : int, optional
+        Projections of the HOPE layer of this network, with the same kind of default.
+    width : int, optional
+        Units of each hidden layer of the networks with three hidden layers.
+    deep_M : int, optional
+        Projections of the HOPE layer of these networks, which is the first layer.
     models : sequence of {"NN", "HOPE-NN", "DNN", "HOPE-DNN"}
+        Kinds of networks, with and without a HOPE layer.
     seeds : int
         Number of networks of each kind. Results are means with standard errors over the networks.
     epochs : int
@@ -111,8 +116,10 @@ def table6(
         realignment uses a network that was trained on the previous alignment.
     orthogonality : {"polar", "qr", "penalty"}
         The constraint of HOPE layers, see `HOPENetworkClassifier`.
-    train_speakers, sentences, test_sentences : int
-        Sizes of the generated corpus.
+    train_speakers : int
+        Number of speakers in the training set of the generated corpus.
+    sentences, test_sentences : int
+        Number of sentences of each speaker of the generated corpus, in the training set and in the other two sets.
     folder : path-like
         Folder for networks during training, and for the generated corpus.
     resume : bool

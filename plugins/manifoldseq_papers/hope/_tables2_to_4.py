@@ -108,10 +108,13 @@ def table2(
     data : path-like
         Folder with the four files of MNIST.
     K, M : int or sequence of int
+        Numbers of units and of projections.
     seeds : int
         Number of networks of each kind. Results are means with standard errors over the networks.
     epochs : int
+        Number of epochs.
     models : sequence of {"baseline", "hope", "linear"}
+        Plain networks, networks with HOPE layers, and networks with a linear bottleneck.
     orthogonality : {"polar", "qr", "penalty"}
         The constraint of HOPE layers, see `HOPENetworkClassifier`.
     search : bool
@@ -158,6 +161,7 @@ def figures4_5(
     models : sequence of {"hope", "penalty", "linear"}
         Networks with orthonormal rows, with the penalty of the paper, and without a constraint.
     seed : int
+        Seed of all random choices.
     figure : path-like, optional
         File for the learning curves (Figure 4) and the images (Figure 5). The suffix selects the format.
 
@@ -218,6 +222,7 @@ def table3(
     data, K, M, seeds, epochs, orthogonality, search, folder, resume
         As in `table2`.
     models : sequence of {"baseline", "hope"}
+        Plain networks, and networks with HOPE layers.
     """
     models, place = names("models", models, KINDS[:2]), folder_of(folder)
     _check(seeds, epochs, orthogonality, search)
@@ -253,7 +258,9 @@ def table4(
     dropout_epochs : int
         Number of epochs with dropout; the paper uses 500.
     columns : sequence of {"without", "with"}
+        Without dropout, with dropout.
     models : sequence of {"baseline", "hope"}
+        Plain networks, and networks with HOPE layers.
     n_train : int, optional
         Number of training images, the first ones; by default all 60 000.
     """

@@ -43,9 +43,9 @@ class FixedSteps(CentreRule):
     Parameters
     ----------
     gradient_scale : float
-        Factor of the gradient of (8).
+        Factor of the gradient of equation (8).
     rescale : bool
-        Rescale states as the toolbox does.
+        Rescale states as the authors' toolbox does.
 
     Examples
     --------

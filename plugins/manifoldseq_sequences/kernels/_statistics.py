@@ -25,7 +25,7 @@ class StatisticsKernel(DescriptionKernel):
     Parameters
     ----------
     scale : ndarray of shape (2 d,), optional
-        Divisors of these numbers, which `fitted` learns.
+        Divisors of the means and of the logarithms of standard deviations, which `fitted` learns.
 
     Examples
     --------

@@ -25,7 +25,7 @@ class TruncatedNewton(ms.solvers.Solver):
         return new.state(), new.measures(problem.manifold, step * dot(direction, direction) ** 0.5)
 
     def direction(self, at, product, dot):
-        """Solve H d = -g until a quarter of the residual, or negative curvature, is left."""
+        """Solve H d = -g until the residual is a quarter of the first, or the curvature is not positive."""
         d, r, p, first = 0 * at.grad, -at.grad, -at.grad, at.grad_norm**2
         square = first
         for _ in range(self.max_products):
