@@ -6,9 +6,9 @@ Files by package. A package imports only from its own row and from the rows belo
   sequences whose classes differ in dynamics
 * `videos/`: `_pooling` (bags of systems, pyramid pooling), `_lbp` (LBP-TOP), `_blocks` (blocks of videos, windows of
   sequences), `_texture_files` (folders of videos), `_generated_textures`
-* `coding/`: `_dictionary` (`LDSDictionaryLearning`), `_sparse_coder`, `_classifier`; `_learning` (one iteration),
-  `_initial_atoms`, `_atom_families` (families of atoms), `_lasso` (the kernel lasso), `_labelled_settings` (settings
-  chosen by labels)
+* `coding/`: `_dictionary` (`LDSDictionaryLearning`), `_sparse_coder`, `_classifier`; `_dictionary_model` (the model
+  ``lds.dictionary``), `_learning` (one iteration), `_initial_atoms`, `_atom_families` (families of atoms), `_lasso`
+  (the kernel lasso), `_labelled_settings` (settings chosen by labels)
 * `clustering/`: `_kmeans` (`LDSKMeans`), `_epoch` (starts, assignment, repair, relocation, mini-batches), `_spectral`,
   `_neighbors`, `_kernel_matrix`, `_settings` (the rule of ``n_states="auto"``), `_selection` (number of clusters),
   `_sequence_kernel` (the kernel ``dynamics`` on sequences)
@@ -147,6 +147,19 @@ def manifoldseq_models() -> Iterator[hooks.ModelSpec]:
         summary="The kernel mean (8) over all stable systems, output-normal [A; C]: the default of LDSKMeans",
         reference=_PAPER,
     )
+    at = "manifoldseq_lds.coding._dictionary_model:{}".format
+    starts = "manifoldseq_lds.coding._initial_atoms:{}".format
+    yield hooks.ModelSpec(
+        "lds.dictionary",
+        prepare="manifoldseq_lds.coding._dictionary:prepare",
+        **{part: at(part) for part in ("manifold", "value", "value_and_gradient", "update_factors")},
+        initializers={name: starts(name.replace("-", "_")) for name in ("random", "medoid", "k-means")},
+        updates={"codes": at("codes"), "atoms": at("atoms")},
+        solver="alternating",
+        example="manifoldseq_lds.systems._record:example",
+        summary="A dictionary of systems and the sparse codes of data over it: squared distances plus a penalty (9)",
+        reference=_PAPER,
+    )
 
 
 @ms.hookimpl
@@ -191,7 +204,7 @@ def manifoldseq_estimators() -> Iterator[hooks.EstimatorSpec]:
     yield hooks.EstimatorSpec(
         "lds-dictionary",
         factory="manifoldseq_lds.coding._dictionary:LDSDictionaryLearning",
-        models=("lds.mean-stable",),
+        models=("lds.dictionary", "lds.mean-stable"),
         summary="Learned dictionary of linear dynamical systems for sparse codes of sequences",
     )
     yield hooks.EstimatorSpec(
@@ -207,6 +220,7 @@ def manifoldseq_estimators() -> Iterator[hooks.EstimatorSpec]:
     yield hooks.EstimatorSpec(
         "pyramid-pooling",
         factory="manifoldseq_lds.videos._pooling:PyramidPooling",
+        models=("lds.dictionary", "lds.mean-stable"),
         summary="Largest sparse codes of blocks of a sequence or video, pooled in the cells of a pyramid",
     )
 

@@ -33,6 +33,7 @@ def test_the_names():
         ("domains", "histograms"),
         ("models", "lds.mean"),
         ("models", "lds.atom"),
+        ("models", "lds.dictionary"),
         ("models", "lds.mean-stable"),
         ("estimators", "lds-identifier"),
         ("estimators", "lds-kmeans"),
