@@ -13,8 +13,8 @@ Files by package. A package imports only from its own row and from the rows belo
   `_neighbors`, `_kernel_matrix`, `_settings` (the rule of ``n_states="auto"``), `_selection` (number of clusters),
   `_sequence_kernel` (the kernel ``dynamics`` on sequences)
 * `means/`: `_common_problem` (an objective for (11) and (12), and its solution), `_stable_systems` (all stable systems
-  as points [A; C], descent on many at once), `_best_datum`, `_span_compression`; the models `_mean` (``lds.mean``) and
-  `_atom_problem` (``lds.atom``); `_centre_rules` (exact and canonical mean, medoid)
+  as points [A; C], descent on many at once), `_best_datum`, `_span_compression`; the model `_mean` (``lds.mean``);
+  `_centre_rules` (exact and canonical mean, medoid)
 * `kernels/`: `_projection`, `_martin`, `_binet_cauchy`, `_grassmann`, `_symmetric`, `_histograms` (chi-square),
   `_moments` (means and deviations of channels); `_output_normal` (product matrices (6) and their gradients), `_packed`
   (items as arrays), `_resolved` (the kernel of a parameter)
@@ -119,19 +119,12 @@ def manifoldseq_kernels() -> Iterator[hooks.KernelSpec]:
 
 @ms.hookimpl
 def manifoldseq_models() -> Iterator[hooks.ModelSpec]:
-    """The mean of systems under a kernel, and the common problem."""
+    """The mean of systems under a kernel, or the common problem; dictionaries of systems."""
     yield hooks.ModelSpec(
         "lds.mean",
         build="manifoldseq_lds.means._mean:build",
         example="manifoldseq_lds.systems._record:example",
-        summary="The kernel mean of linear dynamical systems (7), (8), on the canonical manifold (12)",
-        reference=_PAPER,
-    )
-    yield hooks.ModelSpec(
-        "lds.atom",
-        build="manifoldseq_lds.means._atom_problem:build",
-        example="manifoldseq_lds.systems._record:example",
-        summary="One atom of a dictionary of systems (10): the common problem (11), (12) with weights of any sign",
+        summary="The kernel mean of linear dynamical systems (7), (8), or a weighted sum (11), with the bound (12)",
         reference=_PAPER,
     )
     at = "manifoldseq_lds.means._stable_systems:{}".format
@@ -152,9 +145,12 @@ def manifoldseq_models() -> Iterator[hooks.ModelSpec]:
     yield hooks.ModelSpec(
         "lds.dictionary",
         prepare="manifoldseq_lds.coding._dictionary:prepare",
-        **{part: at(part) for part in ("manifold", "value", "value_and_gradient", "update_factors")},
+        manifold=at("manifold"),
+        value=at("value"),
+        value_and_gradient=at("value_and_gradient"),
         initializers={name: starts(name.replace("-", "_")) for name in ("random", "medoid", "k-means")},
         updates={"codes": at("codes"), "atoms": at("atoms")},
+        update_factors=at("update_factors"),
         solver="alternating",
         example="manifoldseq_lds.systems._record:example",
         summary="A dictionary of systems and the sparse codes of data over it: squared distances plus a penalty (9)",

@@ -318,7 +318,7 @@ def _datum_instead(problem: ms.Problem, systems: Systems, row: int, value: float
 def checked_weights(beta: ArrayLike | None, N: int) -> Array:
     """Return one finite weight per system, by default those of the mean (8)."""
     if beta is None:
-        return np.full(N, -2 / N)
+        return np.full(N, -2 / max(N, 1))
     weights = real_array("beta", beta)
     if weights.shape != (N,) or not np.isfinite(weights).all():
         raise ValueError(f"beta has shape {weights.shape}: pass one finite weight for each of the {N} systems")
