@@ -385,7 +385,7 @@ class LDSDictionaryLearning(ClassNamePrefixFeaturesOutMixin, TransformerMixin, S
         """Return the data of (9)."""
         family = self._family(systems.n_outputs, systems.n_states, solver)
         packed = family.pack(systems)
-        settings = self.n_atoms, float(self.alpha), self.kernel, self.bound
+        settings = self.n_atoms, family.atoms(systems, self.n_atoms), float(self.alpha), self.kernel, self.bound
         return DictionaryModel(family, systems, packed, family.diag(packed), *settings)
 
     def _family(self, n_outputs: int, n_states: int, solver: str | None = None) -> AtomFamily:

@@ -58,6 +58,8 @@ class DictionaryModel:
     systems, packed, self_values
         The data, the data in the packed form of the family, and k(x, x) of each.
     n_atoms : int
+    atoms : Manifold
+        The manifold of the atoms.
     alpha : float
     kernel, bound
         The settings of k-means.
@@ -69,15 +71,15 @@ class DictionaryModel:
     packed: Any
     self_values: Array
     n_atoms: int
+    atoms: ms.manifolds.Manifold
     alpha: float
     kernel: Any
     bound: float
     epoch: Epoch = field(default_factory=Epoch)
 
     def of(self, rows: Any, epoch: Epoch, shared: bool = False) -> DictionaryModel:
-        """Return the model of some of the data; `shared` kernel values are columns of those of this model."""
-        some = self.systems[rows], self.packed[rows], self.self_values[rows]
-        made = replace(self, systems=some[0], packed=some[1], self_values=some[2], epoch=epoch)
+        """Return the model of some of the data, with the initializers of all; `shared` kernel values are columns."""
+        made = replace(self, packed=self.packed[rows], self_values=self.self_values[rows], epoch=epoch)
         if shared:
             vars(made)["kernels"] = partial(_columns, self.kernels, rows)
         return made
@@ -127,7 +129,7 @@ def _costs(kernels: Callable[[Leaves], Pair], self_values: Array, alpha: float, 
 def manifold(model: DictionaryModel) -> ms.manifolds.Product:
     """Return the product of the manifold of J atoms and the space of their codes."""
     codes = ms.manifolds.Euclidean(model.n_atoms, len(model.packed))
-    return ms.manifolds.Product(model.family.atoms(model.systems, model.n_atoms), codes, names=("atoms", "codes"))
+    return ms.manifolds.Product(model.atoms, codes, names=("atoms", "codes"))
 
 
 def value(model: DictionaryModel, point: Point) -> float:
