@@ -116,18 +116,12 @@ def test_criteria_count_what_changes_the_density(family):
     ("params", "words"),
     [
         ({"rows": "short"}, "rows='short' is not known"),
-        (
-            {"rows": "scaled", "solver": "em"},
-            "solver='em' learns orthonormal rows, not rows='scaled': pass solver='lbf",
-        ),
-        ({"rows": "free"}, "solver='online-em' learns orthonormal rows"),
-        (
-            {"rows": "scaled", "solver": "lbfgs", "normalize_z": True},
-            "no upper bound for .* normalize_z=False",
-        ),
-        ({"rows": "scaled", "solver": "lbfgs", "family": "movmf"}, "no upper bound"),
+        ({"rows": "scaled", "solver": "em"}, "rows='scaled' needs .* solver='lbfgs': EM learns orthonormal rows only"),
+        ({"rows": "free"}, "rows='free' needs .* jacobian='density' and solver='augmented-lagrangian'"),
+        ({"rows": "scaled", "solver": "lbfgs", "normalize_z": True}, "normalize_z=False .* no upper bound"),
+        ({"rows": "scaled", "solver": "lbfgs", "family": "movmf"}, "family='gmm', .* no upper bound"),
         ({"rows": "scaled", "solver": "lbfgs", "family": "movmf", "normalize_z": False}, "no upper bound"),
-        ({"rows": "free", "solver": "sqp", "jacobian": "printed"}, "no upper bound .* jacobian='density'"),
+        ({"rows": "free", "solver": "sqp", "jacobian": "printed"}, "jacobian='density' .* no upper bound"),
         ({"rows": "free", "solver": "lbfgs"}, "does not support constraints"),
         ({"jacobian": "negative"}, "jacobian='negative' is not known"),
         ({"beta": -1.0}, "beta=-1.0 is not valid"),

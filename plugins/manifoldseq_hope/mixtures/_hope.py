@@ -371,8 +371,14 @@ class HOPE(ProjectedMixture):
                 f"solver_options={quoted(options)} are for solvers of minimize, not for solver={quoted(self.solver)}: "
                 "leave them out"
             )
-        if self.rows != "orthonormal":
-            self._check_rows()
+        free, em = self.rows == "free", self.solver in ("em", "online-em")
+        bounded = not (self._directional or self._normalize_z or (free and self.jacobian == "printed"))
+        if self.rows != "orthonormal" and (em or not bounded):
+            with_free = "jacobian='density' and solver='augmented-lagrangian'" if free else "solver='lbfgs'"
+            raise ValueError(
+                f"rows={quoted(self.rows)} needs family='gmm', normalize_z=False and {with_free}: EM learns "
+                "orthonormal rows only, and other likelihoods have no upper bound"
+            )
         params = {name: getattr(self, name) for name in _PASSED}
         params |= {"n_latent": M, "normalize_z": self._normalize_z}
         if isinstance(self.family, Family):
@@ -385,20 +391,6 @@ class HOPE(ProjectedMixture):
             }
         kind = "diag" if self.family == "gmm" else "full"
         return self.model or "hope.gmm", {**params, "covariance_type": kind, "variance_floor": self.variance_floor}
-
-    def _check_rows(self) -> None:
-        """Raise ValueError for settings in which rows of other lengths are not learned."""
-        if self.solver in ("em", "online-em"):
-            raise ValueError(
-                f"solver={quoted(self.solver)} learns orthonormal rows, not rows={quoted(self.rows)}: pass "
-                "solver='lbfgs' for scaled rows, or 'augmented-lagrangian' for free rows"
-            )
-        if self._directional or self._normalize_z or (self.rows == "free" and self.jacobian == "printed"):
-            raise ValueError(
-                f"the likelihood has no upper bound for rows={quoted(self.rows)} with directions, with "
-                "normalize_z=True, or as printed for free rows: pass family='gmm', normalize_z=False and "
-                "jacobian='density'"
-            )
 
     def _initializer(self, problem: Any) -> Any:
         if isinstance(self.init, str):

@@ -12,12 +12,9 @@ import manifoldseq as ms
 from ..identification._identifier import LDSIdentifier, check_bound
 from ..identification._sequence_input import chosen_identifier
 from ..kernels._resolved import resolved_kernel
-from ..systems._canonical_form import canonical_form
 from ..systems._record import Systems
 from . import _stable_systems as stable
-from ._common_problem import checked_weights, common_objective, common_problem, items_on, own_weight
-
-__all__ = ["build", "canonical_form", "identified", "items_on", "mean_objective", "medoid_row"]
+from ._common_problem import checked_weights, common_problem, own_weight
 
 Array = NDArray[np.floating[Any]]
 Point = tuple[Array, ...]
@@ -121,12 +118,6 @@ def prepare_stable(
 def identified(data: Any, n_states: int | str | None, identifier: LDSIdentifier | None) -> Systems:
     """Return the systems of sequences; systems are returned unchanged."""
     return data if isinstance(data, Systems) else chosen_identifier(identifier, n_states).fit_transform(data)
-
-
-def mean_objective(kernel: Any, packed: Any) -> ms.Objective:
-    """Return the objective of the mean of packed systems: (8), plus k(S, S) as in (7) if it is not constant."""
-    N = len(packed)
-    return common_objective(kernel, packed, np.full(N, -2 / N), own_weight(kernel, 1.0))
 
 
 def medoid_row(kernel: Any, packed: Any) -> int:
