@@ -9,7 +9,7 @@ from importlib.metadata import PackageNotFoundError, distribution
 
 NAMES: Mapping[str, Mapping[str, str]] = {
     "manifoldseq-lds": {
-        "models": "lds.mean lds.atom lds.mean-stable",
+        "models": "lds.mean lds.mean-stable lds.dictionary",
         "estimators": "lds-identifier lds-kmeans lds-kernel-matrix lds-spectral lds-neighbors lds-sparse-coder "
         "lds-dictionary lds-classifier bag-of-systems pyramid-pooling",
         "rules": "exact canonical medoid",

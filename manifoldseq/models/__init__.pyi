@@ -13,6 +13,7 @@ from ._clusters import choose_n_clusters as choose_n_clusters
 from ._clusters import numbers_of_clusters as numbers_of_clusters
 from ._criteria import DensityCriteria as DensityCriteria
 from ._estimator import ModelEstimator as ModelEstimator
+from ._estimator import provenance as provenance
 from ._mixture import MixtureModel as MixtureModel
 from ._mixture import MixtureSums as MixtureSums
 from ._mixture import mixture_model as mixture_model

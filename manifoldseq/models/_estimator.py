@@ -111,14 +111,14 @@ class ModelEstimator(BaseEstimator):
                 f"init={quoted(begin)} is not an initializer of the model {spec.name!r}: use {_listed(known)}"
             )
         if not solver and isinstance(begin, str) and begin in spec.exact:
-            self.provenance_ = _provenance(spec, begin, "")
+            self.provenance_ = provenance(spec, begin, "")
             rng = random_generator(getattr(self, "random_state", None))
             x, what = begun(problem, begin, rng, copy=False)
             best = _answered(problem, on_manifold(problem.manifold, x, what, project=False))
         else:
             solver = solver or choose_solver(problem)
             algorithm = get_solver(solver, **(options or {}))
-            self.provenance_ = _provenance(spec, begin, solver)
+            self.provenance_ = provenance(spec, begin, solver)
             stop = _rule(self, problem, algorithm)
 
             def run(number: int, rng: np.random.Generator, **loop: Any) -> Result:
@@ -156,17 +156,20 @@ def _rule(estimator: Any, problem: Problem, algorithm: Solver) -> StoppingRule |
     return CostChange(estimator.tol) | MaxIterations(estimator.max_iter)
 
 
-def _provenance(spec: ModelSpec, begin: Any, solver: str) -> dict[str, str]:
-    """Return the plugins of the model, the initializer, the updates and the solver of a fit."""
+def provenance(spec: ModelSpec, begin: Any, solver: str | None = None) -> dict[str, str]:
+    """Return the plugins of the model, the initializer, the updates and the solver of a fit.
+
+    A solver "" is no solver; None stands for an estimator that applies the updates itself.
+    """
     given_by = sources(spec)
     found = {"model": str(given_by[""])}
     if isinstance(begin, str):
         found["initializer"] = f"{begin} of {given_by[f'initializers {begin}']}"
     elif begin is not None:
         found["initializer"] = "given by the caller"
+    if solver is None or (solver and get_record(SolverSpec, solver).needs == ("additive",)):
+        found |= {f"update {name}": str(given_by[f"updates {name}"]) for name in spec.updates}
     if solver:
-        if get_record(SolverSpec, solver).needs == ("additive",):
-            found |= {f"update {name}": str(given_by[f"updates {name}"]) for name in spec.updates}
         found["solver"] = str(source_of(SolverSpec, solver))
     return found
 

@@ -6,15 +6,15 @@ Files by package. A package imports only from its own row and from the rows belo
   sequences whose classes differ in dynamics
 * `videos/`: `_pooling` (bags of systems, pyramid pooling), `_lbp` (LBP-TOP), `_blocks` (blocks of videos, windows of
   sequences), `_texture_files` (folders of videos), `_generated_textures`
-* `coding/`: `_dictionary` (`LDSDictionaryLearning`), `_sparse_coder`, `_classifier`; `_learning` (one iteration),
-  `_initial_atoms`, `_atom_families` (families of atoms), `_lasso` (the kernel lasso), `_labelled_settings` (settings
-  chosen by labels)
+* `coding/`: `_dictionary` (`LDSDictionaryLearning`), `_sparse_coder`, `_classifier`; `_dictionary_model` (the model
+  ``lds.dictionary``), `_learning` (one iteration), `_initial_atoms`, `_atom_families` (families of atoms), `_lasso`
+  (the kernel lasso), `_labelled_settings` (settings chosen by labels)
 * `clustering/`: `_kmeans` (`LDSKMeans`), `_epoch` (starts, assignment, repair, relocation, mini-batches), `_spectral`,
   `_neighbors`, `_kernel_matrix`, `_settings` (the rule of ``n_states="auto"``), `_selection` (number of clusters),
   `_sequence_kernel` (the kernel ``dynamics`` on sequences)
 * `means/`: `_common_problem` (an objective for (11) and (12), and its solution), `_stable_systems` (all stable systems
-  as points [A; C], descent on many at once), `_best_datum`, `_span_compression`; the models `_mean` (``lds.mean``) and
-  `_atom_problem` (``lds.atom``); `_centre_rules` (exact and canonical mean, medoid)
+  as points [A; C], descent on many at once), `_best_datum`, `_span_compression`; the model `_mean` (``lds.mean``);
+  `_centre_rules` (exact and canonical mean, medoid)
 * `kernels/`: `_projection`, `_martin`, `_binet_cauchy`, `_grassmann`, `_symmetric`, `_histograms` (chi-square),
   `_moments` (means and deviations of channels); `_output_normal` (product matrices (6) and their gradients), `_packed`
   (items as arrays), `_resolved` (the kernel of a parameter)
@@ -124,19 +124,12 @@ def manifoldseq_kernels() -> Iterator[hooks.KernelSpec]:
 
 @ms.hookimpl
 def manifoldseq_models() -> Iterator[hooks.ModelSpec]:
-    """The mean of systems under a kernel, and the common problem."""
+    """The mean of systems under a kernel, or the common problem; dictionaries of systems."""
     yield hooks.ModelSpec(
         "lds.mean",
         build="manifoldseq_lds.means._mean:build",
         example="manifoldseq_lds.systems._record:example",
-        summary="Kernel mean of linear dynamical systems in canonical form, with bounded singular values of A",
-        reference=_PAPER,
-    )
-    yield hooks.ModelSpec(
-        "lds.atom",
-        build="manifoldseq_lds.means._atom_problem:build",
-        example="manifoldseq_lds.systems._record:example",
-        summary="Atom of a dictionary of linear dynamical systems in canonical form, with weights of any sign",
+        summary="Kernel mean, or weighted sum, of linear dynamical systems in canonical form, with bounded A",
         reference=_PAPER,
     )
     at = "manifoldseq_lds.means._stable_systems:{}".format
@@ -150,6 +143,22 @@ def manifoldseq_models() -> Iterator[hooks.ModelSpec]:
         initializers={"medoid": at("medoid"), "random": at("random")},
         example="manifoldseq_lds.systems._record:example",
         summary="Kernel mean over all stable linear dynamical systems: the default of LDSKMeans",
+        reference=_PAPER,
+    )
+    at = "manifoldseq_lds.coding._dictionary_model:{}".format
+    starts = "manifoldseq_lds.coding._initial_atoms:{}".format
+    yield hooks.ModelSpec(
+        "lds.dictionary",
+        prepare="manifoldseq_lds.coding._dictionary:prepare",
+        manifold=at("manifold"),
+        value=at("value"),
+        value_and_gradient=at("value_and_gradient"),
+        initializers={name: starts(name.replace("-", "_")) for name in ("random", "medoid", "k-means")},
+        updates={"codes": at("codes"), "atoms": at("atoms")},
+        update_factors=at("update_factors"),
+        solver="alternating",
+        example="manifoldseq_lds.systems._record:example",
+        summary="Dictionary of linear dynamical systems and sparse codes of data: squared distances plus a penalty",
         reference=_PAPER,
     )
 
@@ -196,7 +205,7 @@ def manifoldseq_estimators() -> Iterator[hooks.EstimatorSpec]:
     yield hooks.EstimatorSpec(
         "lds-dictionary",
         factory="manifoldseq_lds.coding._dictionary:LDSDictionaryLearning",
-        models=("lds.mean-stable",),
+        models=("lds.dictionary", "lds.mean-stable"),
         summary="Learned dictionary of linear dynamical systems for sparse codes of sequences",
     )
     yield hooks.EstimatorSpec(
@@ -212,6 +221,7 @@ def manifoldseq_estimators() -> Iterator[hooks.EstimatorSpec]:
     yield hooks.EstimatorSpec(
         "pyramid-pooling",
         factory="manifoldseq_lds.videos._pooling:PyramidPooling",
+        models=("lds.dictionary", "lds.mean-stable"),
         summary="Largest sparse codes of blocks of a sequence or video, pooled in the cells of a pyramid",
     )
 

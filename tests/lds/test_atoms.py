@@ -8,7 +8,7 @@ from lds.sparse_problems import atom_problem, clustered
 
 import manifoldseq as ms
 from manifoldseq_lds import LDSDictionaryLearning, LDSSparseCoder, Systems
-from manifoldseq_lds.coding._atom_families import SystemAtoms, weighted
+from manifoldseq_lds.coding._atom_families import SystemAtoms
 from manifoldseq_lds.coding._lasso import objective
 from manifoldseq_lds.systems._canonical_form import canonical_form
 
@@ -41,7 +41,7 @@ def test_the_gradient_of_an_atom_is_half_of_that_of_the_error(kernel):
     family, systems = system_atoms(kernel), clustered(8)
     made, atoms, Z = atom_problem(family, systems)
     point = tuple(leaf[1] for leaf in atoms)
-    _, gradient = weighted(family.kernel, made, point)
+    _, gradient = family.weighted(point, made)
     direction = family.manifold.random_tangent(point, np.random.default_rng(1))
 
     def at(h):
@@ -135,4 +135,4 @@ def test_lbfgs_never_raises_the_error():
     made, atoms, _ = atom_problem(family, systems)
     point = tuple(leaf[1] for leaf in atoms)
     new, _ = family.updated(point, made, 1.0)
-    assert weighted(family.kernel, made, new)[0] < weighted(family.kernel, made, point)[0]
+    assert family.weighted(new, made)[0] < family.weighted(point, made)[0]

@@ -167,9 +167,9 @@ def test_models_say_what_the_bound_costs_at_their_start():
     with pytest.warns(UserWarning, match=r"bound=0.99 of .*: clipping them raises the objective from -4 to -2\.8"):
         result = ms.minimize(ms.get_model("lds.mean").problem(copies()))
     assert result.feasibility < 1e-12
-    with pytest.warns(UserWarning, match="the start, system 1, has an A with singular values up to 3.081"):
-        problem = ms.get_model("lds.atom").problem(copies(N=2), codes=np.eye(2), atoms=copies(N=2), atom=1)
-        problem.initializers["current"](problem, None)
+    with pytest.warns(UserWarning, match="the start, system 0, has an A with singular values up to 3.081"):
+        problem = ms.get_model("lds.mean").problem(copies(N=2), beta=[-1.0, -1.0])
+        problem.initializers["medoid"](problem, None)
 
 
 @pytest.mark.parametrize("init", ["random", "medoid", "k-means"])

@@ -27,10 +27,10 @@ def build(name, data, **params):
     return ms.get_model(name).problem(data, **params)
 
 
-@pytest.mark.parametrize("model", ["lds.mean", "lds.atom"])
+@pytest.mark.parametrize("beta", [None, np.full(6, -1 / 6)], ids=["mean", "weights"])
 @pytest.mark.parametrize("kernel", NAMES)
-def test_models_take_every_kernel_by_name(model, kernel):
-    problem = build(model, copies(6), kernel=kernel)
+def test_models_take_every_kernel_by_name(beta, kernel):
+    problem = build("lds.mean", copies(6), kernel=kernel, beta=beta)
     for start in problem.initializers:
         x = problem.initializers[start](problem, np.random.default_rng(0))
         assert problem.manifold.feasibility(x) < 1e-12 and np.isfinite(problem.objective.value(x))
@@ -40,30 +40,31 @@ def test_models_take_every_kernel_by_name(model, kernel):
 
 
 def test_conformance():
-    ms.testing.check_model("lds.atom").raise_for_failure()
+    ms.testing.check_model("lds.mean", copies(), beta=np.resize([-1.0, 0.5], 10)).raise_for_failure()
 
 
 def test_weights_of_any_sign_are_the_weighted_row_of_the_kernel():
     data, beta = copies(), np.random.default_rng(1).standard_normal(10)
-    problem = build("lds.atom", data, beta=beta)
+    problem = build("lds.mean", data, beta=beta)
     kernel = ms.get_kernel("projection")
     x = problem.manifold.random_point(np.random.default_rng(0))
     row = kernel.cross(kernel.pack([to_item(x)]), kernel.pack(data))[0]
     assert problem.objective.value(x) == pytest.approx(row @ beta, abs=1e-12)
     assert not problem.objective.updates  # (12) is not concave in U where weights have both signs
-    assert [update.name for update in build("lds.atom", data, beta=-abs(beta)).objective.updates] == ["polar"]
+    assert [update.name for update in build("lds.mean", data, beta=-abs(beta)).objective.updates] == ["polar"]
     singles = [problem.objective.terms.batch(np.array([i])).value(x) for i in range(10)]
     assert np.mean(singles) == pytest.approx(problem.objective.value(x), abs=1e-12)
 
 
 @parametrize("kernel", ["projection", "binet-cauchy"], fast=1)
-def test_the_atom_problem_is_the_reconstruction_error_as_a_function_of_one_atom(kernel):
-    """(10) against (9): differences in half the mean squared residual in feature space, by Gram matrices."""
+def test_the_dictionary_is_the_reconstruction_error_as_a_function_of_one_atom(kernel):
+    """(9), (10): differences in the mean squared residual in feature space, by Gram matrices, and in twice (10)."""
     data, atoms, r = copies(), copies(4, seed=1), 2
     if kernel == "projection":
         data, atoms = Systems(data.A, data.C), Systems(atoms.A, atoms.C)
     Z = np.random.default_rng(2).standard_normal((10, 4))
-    problem = build("lds.atom", data, codes=Z, atoms=atoms, atom=r, kernel=kernel)
+    problem = build("lds.dictionary", data, n_atoms=4, kernel=kernel, method="canonical")
+    family = problem.data.model.family
     k = ms.get_kernel(kernel)
     P = k.pack(data)
 
@@ -72,26 +73,29 @@ def test_the_atom_problem_is_the_reconstruction_error_as_a_function_of_one_atom(
         items[r] = to_item(point)
         D = k.pack(items)
         residuals = k.diag(P) - 2 * np.sum(Z * k.cross(P, D), axis=1) + np.einsum("ij,jk,ik->i", Z, k.cross(D, D), Z)
-        return residuals.mean() / 2
+        return residuals.mean()
 
-    x, y = (problem.manifold.random_point(np.random.default_rng(seed)) for seed in (3, 4))
+    def whole(point):
+        leaves = tuple(leaf.copy() for leaf in family.chosen(atoms))
+        for leaf, part in zip(leaves, point, strict=True):
+            leaf[r] = part
+        return leaves, Z.T.copy()
+
+    x, y = (family.manifold.random_point(np.random.default_rng(seed)) for seed in (3, 4))
     expected = reconstruction(x) - reconstruction(y)
-    assert problem.objective.value(x) - problem.objective.value(y) == pytest.approx(expected, abs=1e-11)
-    current = problem.initializers["current"](problem, None)
-    assert next(iter(problem.initializers)) == "current"
-    cross = k.cross(k.pack([to_item(current)]), k.pack(atoms))[0]
-    np.testing.assert_allclose(cross, k.cross(k.pack(atoms), k.pack(atoms))[r], rtol=1e-10, atol=1e-12)
-    ms.testing.check_gradient(problem).raise_for_failure()
+    assert problem.objective.value(whole(x)) - problem.objective.value(whole(y)) == pytest.approx(expected, abs=1e-11)
+    ms.testing.check_gradient(problem, whole(x)).raise_for_failure()
     again = pickle.loads(pickle.dumps(problem))
-    assert again.objective.value(x) == problem.objective.value(x)
-    # the same problem by its weights: those of the data and the other atoms, which the self term does not depend on
+    assert again.objective.value(whole(x)) == problem.objective.value(whole(x))
+    # (10) by its weights: those of the data and the other atoms, and that of the atom itself
     others = [j for j in range(4) if j != r]
     beta = np.concatenate([-Z[:, r], Z[:, r] @ Z[:, others]]) / 10
-    items = [*data, *(atoms[j] for j in others)]
-    rows = k.cross(k.pack([to_item(x)]), k.pack(items))[0] @ beta
-    own = float(k.diag(k.pack([to_item(x)]))[0]) * (Z[:, r] ** 2).sum() / 20
-    constant = 0.0 if k.diag(P).std() > 1e-9 else own  # left out where k(S, S) is the same everywhere
-    assert problem.objective.value(x) == pytest.approx(rows + own - constant, abs=1e-11)
+    items = k.pack([*data, *(atoms[j] for j in others)])
+    printed = [
+        k.cross(own, items)[0] @ beta + float(k.diag(own)[0]) * (Z[:, r] ** 2).sum() / 20
+        for own in (k.pack([to_item(point)]) for point in (x, y))
+    ]
+    assert expected == pytest.approx(2 * (printed[0] - printed[1]), abs=1e-11)
 
 
 @pytest.mark.parametrize("kernel", ["binet-cauchy", "martin", "grassmann"])
@@ -114,20 +118,9 @@ def test_the_mean_problem_is_the_mean_squared_distance(kernel):
     assert medoid == pytest.approx(best, rel=1e-9, abs=1e-11)
 
 
-def test_bad_codes_and_weights_are_named():
-    data, atoms = copies(), copies(4, seed=1)
-    Z = np.ones((10, 4))
-    for params, match in (
-        ({"codes": Z}, "codes and atoms together"),
-        ({"codes": Z, "atoms": atoms, "beta": np.ones(10)}, "leave out beta"),
-        ({"codes": Z[:5], "atoms": atoms}, r"shape \(N, J\) = \(10, 4\)"),
-        ({"codes": Z, "atoms": atoms, "atom": 4}, "atom=4 is not one of the 4 atoms"),
-        ({"codes": Z, "atoms": list(atoms)}, "pass Systems"),
-        ({"codes": Z, "atoms": copies(4, m=8)}, "pass systems of the same size"),
-        ({"beta": np.ones(3)}, "one finite weight for each of the 10 systems"),
-    ):
-        with pytest.raises(ValueError, match=match):
-            build("lds.atom", data, **params)
+def test_bad_weights_are_named():
+    with pytest.raises(ValueError, match="one finite weight for each of the 10 systems"):
+        build("lds.mean", copies(), beta=np.ones(3))
 
 
 def test_settings_of_the_kernel_reach_the_kernel():
@@ -248,7 +241,7 @@ def test_algorithm_1_as_printed_at_toolbox_scale_and_with_backtracking():
 def test_stochastic_pgd_lowers_the_common_problem(sign):
     data = copies(60, noise=0.8)
     beta = np.full(60, -1 / 60) if sign == "negative" else np.where(np.arange(60) % 3, -1 / 60, 0.5 / 60)
-    problem = build("lds.atom", data, beta=beta)
+    problem = build("lds.mean", data, beta=beta)
     options = {"batch_size": 20, "rates": (0.1, 0.1, 1.0), "step_size": ms.solvers.Halving(1.0, every=30)}
     result = ms.minimize(problem, "random", solver="stochastic-pgd", options=options, stop=ms.MaxIterations(90), seed=0)
     start = problem.initializers["random"](problem, np.random.default_rng(0))
@@ -268,24 +261,22 @@ def test_canonical_problem_has_the_minimum_of_a_grid(beta, bound):
     """(12) with one state and two outputs, where the kernel is a formula: all |a| up to the bound, all directions."""
     a, angles = np.array([0.8, -0.3, 0.6]), np.array([0.2, 1.0, 1.7])
     data = Systems(a[:, None, None], np.stack([np.cos(angles), np.sin(angles)], axis=1)[:, :, None])
-    name, weights, given = ("lds.mean", np.full(3, -2 / 3), {}) if beta is None else ("lds.atom", beta, {"beta": beta})
+    weights = np.full(3, -2 / 3) if beta is None else beta
     x, angle = np.linspace(-bound, bound, 401)[:, None, None], np.linspace(0, np.pi, 721)[None, :, None]
     squares = (1 - x**2) * (1 - a**2) / (1 - x * a) ** 2 * np.cos(angle - angles) ** 2
     least = (squares @ np.array(weights)).min()
-    problem = build(name, data, bound=bound, **given)
+    problem = build("lds.mean", data, bound=bound, beta=beta)
     found = [ms.minimize(problem, "random", seed=seed) for seed in range(4)]
     best = min(found, key=lambda result: result.fun)
     assert least - 1e-4 < best.fun <= least + 1e-12
     assert all(np.abs(result.x[0]).max() <= bound for result in found)
 
 
-@pytest.mark.parametrize("name", ["lds.mean", "lds.atom"])
-def test_canonical_problem_is_the_sum_over_truncated_subspaces(name):
+def test_canonical_problem_is_the_sum_over_truncated_subspaces():
     """(12): the kernel of ([U; U L V; U (L V)^2; ...]) with every datum; solutions stay in the constraints."""
     data, bound = copies(5, m=6), 0.6
     data = Systems(data.A, data.C)
-    problem = build(name, data, bound=bound)
-    scale = -2 / 5 if name == "lds.mean" else -1 / 5
+    problem = build("lds.mean", data, bound=bound)
 
     def subspace(A, C):
         return np.linalg.qr(np.vstack([C @ np.linalg.matrix_power(A, t) for t in range(200)]))[0]
@@ -294,7 +285,7 @@ def test_canonical_problem_is_the_sum_over_truncated_subspaces(name):
     solved = ms.minimize(problem, starts[0], stop=ms.MaxIterations(50)).x
     for lam, V, U in (*starts, solved):
         S = subspace(np.diag(lam) @ V, U)
-        expected = scale * sum(np.sum((S.T @ subspace(A, C)) ** 2) for A, C in data)
+        expected = -2 / 5 * sum(np.sum((S.T @ subspace(A, C)) ** 2) for A, C in data)
         assert problem.objective.value((lam, V, U)) == pytest.approx(expected, abs=1e-9)
     lam, V, U = solved
     np.testing.assert_allclose(V.T @ V, np.eye(3), atol=1e-12)

@@ -81,7 +81,7 @@ def test_default_sizes_are_what_channels_and_lengths_allow(channels):
         )
 
 
-@pytest.mark.parametrize("model", ["lds.mean", "lds.atom"])
+@pytest.mark.parametrize("model", ["lds.mean", "lds.dictionary"])
 def test_models_take_one_channel(model):
     problem = ms.get_model(model).problem(waves(1))
     assert np.isfinite(ms.minimize(problem, stop=ms.MaxIterations(2)).fun)

@@ -35,7 +35,8 @@ MADE = {
     BagOfSystems: {"n_clusters": 2, "window": 15, "max_iter": 2, "random_state": 0},
     PyramidPooling: {"n_atoms": 2, "window": 15, "max_iter": 2, "random_state": 0},
 }
-MODELS = ("lds.mean", "lds.atom")
+MODELS = {"lds.mean": (6, 2), "lds.dictionary": (3, 8)}
+"""The last factor of a point: U, and the codes of eight sequences."""
 CURE = r"sequence 1 has NaN at t={}, channel 1: remove or fill it, or let LDSIdentifier\(missing='smooth'\) fill it"
 SETTINGS = {"center": False, "scale": False, "delay": 2, "stabilizer": "clip"}
 every = parametrize("cls", MADE, fast=4, ids=lambda cls: cls.__name__)
@@ -167,7 +168,7 @@ def test_missing_values_are_smoothed_before_sequences_are_cut(cls, tmp_path):
 def test_models_take_an_identifier(name):
     build, X = ms.get_model(name).problem, sequences()
     problem = build(X, identifier=LDSIdentifier(2, **SETTINGS, bound=0.9), bound=0.9)
-    assert problem.manifold.shape[-1] == (6, 2)
+    assert problem.manifold.shape[-1] == MODELS[name]
     of_systems = build(LDSIdentifier(2, **SETTINGS, bound=0.9).fit_transform(X), bound=0.9)
     x = problem.manifold.random_point(np.random.default_rng(0))
     assert problem.objective.value(x) == of_systems.objective.value(x)

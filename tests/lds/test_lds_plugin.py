@@ -32,7 +32,7 @@ def test_the_names():
         ("kernels", "chi2"),
         ("domains", "histograms"),
         ("models", "lds.mean"),
-        ("models", "lds.atom"),
+        ("models", "lds.dictionary"),
         ("models", "lds.mean-stable"),
         ("estimators", "lds-identifier"),
         ("estimators", "lds-kmeans"),

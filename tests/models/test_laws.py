@@ -119,6 +119,8 @@ def test_a_planted_error_is_noticed_and_named(model: Any, parts: dict[str, Any],
 
 BUNDLED = [
     *((name, {}) for name in ("hope.vmf", "hope.movmf", "mpcca", "hierarchical.subspace", "lds.mean-stable")),
+    ("lds.dictionary", {}),
+    ("lds.dictionary", {"method": "pgd", "step_size": (0.01, 0.01, 0.01), "kernel": "martin"}),
     ("hope.gmm", {"covariance_type": "full"}),
     ("mpcca", {"covariance_type": "full"}),
     ("mpcca", {"n_private": 1, "shrinkage": 0.5}),

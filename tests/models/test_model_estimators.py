@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 import pytest
 from helpers import parametrize
+from lds.sparse_problems import clustered
 from sklearn.base import clone
 from sklearn.mixture import GaussianMixture
 from strangers import diagonal_mixture, fourth_moments
@@ -23,7 +24,7 @@ import manifoldseq as ms
 from manifoldseq.execution import _blocks
 from manifoldseq_hierarchical import HierarchicalSequenceEncoder, SubspaceEncoder, SubspaceKMeans
 from manifoldseq_hope import HOPE, PCAMovMF, SphericalKMeans, VonMisesFisherMixture
-from manifoldseq_lds import LDSKMeans
+from manifoldseq_lds import LDSDictionaryLearning, LDSKMeans, PyramidPooling, Systems
 from manifoldseq_mpcca import MixturePCCA
 
 Registry = Any
@@ -92,6 +93,26 @@ ONLINE = {
     "hope online": lambda **o: HOPE(4, n_latent=3, batch_size=50, **KEPT).fit(X, **o),
     "gmm online": lambda **o: HOPE(4, n_latent=3, family="gmm", batch_size=50, **KEPT).fit(X, **o),
 }
+SYSTEMS = clustered()
+UNDAMPED = Systems(0.9999 * SYSTEMS.A / np.linalg.norm(SYSTEMS.A, 2, axis=(1, 2))[:, None, None], SYSTEMS.C)
+WAVES = [np.cos(np.arange(40)[:, None] * w + np.arange(3)) for w in (0.2, 0.3, 0.8, 0.9)]
+
+
+def dictionary(systems: Systems = SYSTEMS, name: str = "fit", **params: Any) -> Callable[..., Any]:
+    """Return a fit of a dictionary; `name` is the method."""
+    model = LDSDictionaryLearning(**{"n_atoms": 3, "n_states": 2, "n_init": 2, **KEPT, **params})
+    return lambda **options: getattr(clone(model), name)(systems, **options)
+
+
+# estimators that apply the updates of the record themselves
+UPDATED: dict[str, tuple[str, Callable[..., Any]]] = {
+    "dictionary": ("lds.dictionary", dictionary()),
+    "dictionary canonical": ("lds.dictionary", dictionary(UNDAMPED, method="canonical", init="medoid")),
+    "dictionary pgd": ("lds.dictionary", dictionary(method="pgd", halve_every=2, init=SYSTEMS[:3])),
+    "dictionary batches": ("lds.dictionary", dictionary(method="pgd", batch_size=8)),
+    "dictionary batch": ("lds.dictionary", dictionary(name="partial_fit")),
+    "pyramid": ("lds.dictionary", lambda: PyramidPooling(2, n_states=2, window=10, **KEPT).fit(WAVES)),
+}
 ROWS = {name: fit for name, (_, fit) in FITS.items() if name != "encoder"} | ONLINE
 
 
@@ -125,9 +146,9 @@ def arrays(model: Any) -> list[bytes]:
     return [*leaves, np.float64(model.objective_).tobytes()]
 
 
-@pytest.mark.parametrize("name", FITS)
+@pytest.mark.parametrize("name", FITS | UPDATED)
 def test_a_record_with_twice_the_cost_doubles_the_objective(name: str) -> None:
-    model, fit = FITS[name]
+    model, fit = (FITS | UPDATED)[name]
     before, record = fit(), ms.get_model(model)
 
     def both(*args: Any) -> Any:
@@ -168,6 +189,63 @@ def test_a_recorder_counts_the_evaluations_of_the_result(name: str) -> None:
     assert (calls["prepare"], calls["manifold"]) == (1, 1)
     sweeps = calls["statistics"] if record.statistics else calls["value"] + calls["value_and_gradient"]
     assert sweeps == fitted.history_["nfev"][-1] > 0
+
+
+@pytest.mark.parametrize("name", UPDATED)
+def test_a_recorder_counts_the_objectives_and_updates_of_a_dictionary(name: str) -> None:
+    model, fit = UPDATED[name]
+    record, calls = ms.get_model(model), Counter[str]()
+
+    def counted(part: str, function: Any) -> Any:
+        return lambda *args: calls.update([part]) or function(*args)
+
+    before = fit()
+    updates = {part: counted(part, update) for part, update in record.updates.items()}
+    starts = {part: counted("start", start) for part, start in record.initializers.items()}
+    changes = {"updates": updates, "initializers": starts, "value": counted("value", record.value)}
+    ms.register(dataclasses.replace(record, **changes))
+    fitted = fit()
+    assert fitted.objective_ == before.objective_
+    n_init = 2 if name in ("dictionary", "dictionary canonical", "dictionary batches") else 1
+    assert calls["start"] == (0 if name == "dictionary pgd" else n_init)
+    # one objective before the updates of all atoms, and one at the end of a start
+    assert calls["codes"] == calls["value"] == calls["atoms"] + (0 if name == "dictionary batch" else n_init)
+    batches = {"dictionary batch": 1, "dictionary batches": 3 * 6 * n_init}
+    assert calls["atoms"] == batches.get(name, 6 * n_init)
+    assert fitted.provenance_["update atoms"].startswith("session:lds.dictionary")
+
+
+def test_a_dictionary_is_block_coordinate_descent_on_its_record() -> None:
+    """The updates of the record, alternated by a solver of the engine from the same start."""
+    problem = ms.get_model("lds.dictionary").problem(SYSTEMS, n_atoms=3)
+    atoms, Z = problem.initializers["medoid"](problem, np.random.default_rng(0))
+    start = {update.name: update for update in problem.objective.updates}["codes"].apply((atoms, Z))
+    solver = ms.solvers.Alternating(["atoms", "codes"])
+    found = ms.minimize(problem, start, solver=solver, stop=ms.MaxIterations(6))
+    init = problem.data.model.family.systems(atoms)
+    fitted = LDSDictionaryLearning(3, n_states=2, init=init, **KEPT).fit(SYSTEMS)
+    assert found.fun == pytest.approx(fitted.objective_, rel=1e-9)
+    np.testing.assert_allclose(found.x[1], fitted.transform(SYSTEMS).T, atol=1e-6)
+    end = ms.minimize(problem, found.x, solver="lbfgs", max_iter=30).fun
+    assert end < found.fun - 1e-3 * (found.history["fun"][0] - found.fun)
+
+
+def test_a_dictionary_is_learned_with_a_registered_update() -> None:
+    """Codes that are not negative."""
+    record, least = ms.get_model("lds.dictionary"), []
+
+    def positive(model: Any, point: Any) -> Any:
+        atoms, Z = record.updates["codes"](model, point)
+        return atoms, np.maximum(Z, 0.0)
+
+    ms.register(dataclasses.replace(record, value=lambda model, x: least.append(x[1].min()) or record.value(model, x)))
+    before = dictionary()()
+    assert min(least) < 0
+    least.clear()
+    ms.register(ms.hooks.UpdateSpec("codes", positive, model="lds.dictionary", factors=("codes",)))
+    after = dictionary()()
+    assert min(least) == 0 and after.objective_ != before.objective_
+    assert after.provenance_["update codes"].startswith("session:codes")
 
 
 def test_the_default_centres_of_k_means_are_asked_of_their_record() -> None:

@@ -25,16 +25,20 @@ from ._likelihood import starting
 from ._noise import Noise
 from ._parameters import Data, Statistics
 from ._projected import RULES, ProjectedMixture
+from ._projection_factors import KINDS
 from ._sizes import latent_dimension
 from ._threshold import threshold_of
 
 FAMILIES = ("movmf", "gmm", "gmm-full")
 PREPARATIONS = ("auto", "unit", "center", None)
+_PASSED = ("n_components", "noise_variance", "noise_floor", "noise_gradient", "rows", "jacobian", "beta")
+"""Parameters of all models."""
 _RULES = {
     **RULES,
     "prepare": (check_choice, PREPARATIONS),
     "normalize_z": (check_optional, check_switch),
     "noise_floor": check_number,
+    "rows": (check_choice, KINDS),
 }
 
 
@@ -76,6 +80,19 @@ class HOPE(ProjectedMixture):
         likelihood may be a minor subspace.
     noise_floor : float
         The lower bound of sigma^2, relative to the mean variance of a column.
+    noise_gradient : {"full", "simplified"}
+        The gradient (22) of the residual part, or the gradient for U U' = I (footnote 3).
+    rows : {"orthonormal", "scaled", "free"}
+        The constraint on the rows of U. In appendix A they are orthogonal with a length of at least one
+        (``"scaled"``), or only the length is bounded and the penalty (15) keeps them apart (``"free"``). Both need
+        Gaussian components with ``normalize_z=False``, because lengths of rows would raise the likelihood of directions
+        without bound. Use ``solver="lbfgs"`` for scaled rows and ``"augmented-lagrangian"`` for free rows.
+    jacobian : {"density", "printed"}
+        The sign of the term ``ln det(U U') / 2`` in the log-likelihood of a row if the rows of U are not orthonormal:
+        the sign of the change of variables, or the printed sign (44), (51), for scaled rows only. With the sign of the
+        change of variables, means and variances follow the lengths of the rows, which do not change the likelihood.
+    beta : float
+        The factor of the penalty (15) on free rows. The penalty has a kink at orthogonal rows, where a solver may stop.
     threshold : float, optional
         The threshold epsilon of the features (equation 39), by default the `quantile` of phi (equation 37) over the
         training rows.
@@ -126,9 +143,10 @@ class HOPE(ProjectedMixture):
     objective_ : float
         The smallest value of the cost of the model.
     log_likelihood_ : float
-        The mean of the log-likelihood (11) over the training rows with all constants, which is minus `objective_`. It
-        is not set if `model` has another cost. `score` returns the log-density of rows, which includes a distribution
-        of ``|z|`` for directional components, and warns if its values are not a density.
+        The mean of the log-likelihood (11), (44) over the training rows with all constants, less the penalty on free
+        rows; this is minus `objective_`. It is not set if `model` has another cost. `score` returns the log-density of
+        rows, which includes a distribution of ``|z|`` for directional components, and warns if its values are not a
+        density.
     radius_ : ndarray of shape (2,) or None
         Shape and scale of the gamma distribution of ``|z|``. For unit rows, the parameters of the beta distribution of
         ``|z|^2``.
@@ -175,6 +193,10 @@ class HOPE(ProjectedMixture):
         variance_floor: float = 1e-3,
         noise_variance: Any = "bounded",
         noise_floor: float = 1e-6,
+        noise_gradient: str = "full",
+        rows: str = "orthonormal",
+        jacobian: str = "density",
+        beta: float = 0.0,
         threshold: float | None = None,
         quantile: float = 0.95,
         init: Any = "pca",
@@ -200,6 +222,10 @@ class HOPE(ProjectedMixture):
         self.variance_floor = variance_floor
         self.noise_variance = noise_variance
         self.noise_floor = noise_floor
+        self.noise_gradient = noise_gradient
+        self.rows = rows
+        self.jacobian = jacobian
+        self.beta = beta
         self.threshold = threshold
         self.quantile = quantile
         self.init = init
@@ -233,6 +259,8 @@ class HOPE(ProjectedMixture):
             For the reasons of `fit`, and if sizes, family, `prepare` or `normalize_z` differ from those of the first
             batch.
         """
+        if self.rows != "orthonormal":
+            raise ValueError(f"partial_fit learns orthonormal rows, not rows={quoted(self.rows)}: use fit")
         first = "batches_" not in self.__dict__
         rows, weight = self._checked_fit(X, sample_weight, reset=first)
         if first:
@@ -348,7 +376,15 @@ class HOPE(ProjectedMixture):
                 f"solver_options={quoted(options)} are for solvers of minimize, not for solver={quoted(self.solver)}: "
                 "leave them out"
             )
-        params = {name: getattr(self, name) for name in ("n_components", "noise_variance", "noise_floor")}
+        free, em = self.rows == "free", self.solver in ("em", "online-em")
+        bounded = not (self._directional or self._normalize_z or (free and self.jacobian == "printed"))
+        if self.rows != "orthonormal" and (em or not bounded):
+            with_free = "jacobian='density' and solver='augmented-lagrangian'" if free else "solver='lbfgs'"
+            raise ValueError(
+                f"rows={quoted(self.rows)} needs family='gmm', normalize_z=False and {with_free}: EM learns "
+                "orthonormal rows only, and other likelihoods have no upper bound"
+            )
+        params = {name: getattr(self, name) for name in _PASSED}
         params |= {"n_latent": M, "normalize_z": self._normalize_z}
         if isinstance(self.family, Family):
             return self.model or "hope.family", {**params, "family": self.family}

@@ -152,7 +152,11 @@ def of_family(
     n_latent: int | str = 2,
     noise_variance: Any = "bounded",
     noise_floor: float = 1e-6,
+    noise_gradient: str = "full",
     normalize_z: bool = False,
+    rows: str = "orthonormal",
+    jacobian: str = "density",
+    beta: float = 1.0,
     learn_projection: bool = True,
 ) -> ms.Prepared:
     """Prepare the maximum-likelihood problem of a projection and a mixture of a user-defined `Family`, as `movmf`.
@@ -164,8 +168,8 @@ def of_family(
     """
     family = von_mises_fisher() if family is None else family
     return _prepared(
-        _rows(data), family, n_components, n_latent, noise_variance, noise_floor, "full", normalize_z, "orthonormal",
-        "density", 1.0, learn_projection,
+        _rows(data), family, n_components, n_latent, noise_variance, noise_floor, noise_gradient, normalize_z, rows,
+        jacobian, beta, learn_projection,
     )  # fmt: skip
 
 

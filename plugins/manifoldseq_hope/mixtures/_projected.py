@@ -70,6 +70,7 @@ class ProjectedMixture(  # pyright: ignore[reportIncompatibleMethodOverride]  # 
     threshold: float | None
     quantile: float
     random_state: Any
+    rows: str = "orthonormal"
 
     @abstractmethod
     def _asked(self, N: int, D: int, most: int) -> tuple[str, dict[str, Any]]:
@@ -162,7 +163,7 @@ class ProjectedMixture(  # pyright: ignore[reportIncompatibleMethodOverride]  # 
         model = problem.data.model
         self._remember(model.at(best.x), data)
         noise = model.rows.noise
-        self.noise_variance_ = None if model.rows.kind == "none" else noise.variance(self._projection, data.S, data.n)
+        self.noise_variance_ = None if model.rows.kind == "none" else noise.variance(self._axes, data.S, data.n)
         radius = self._radius()
         self.radius_ = radius and radius.law(radius.statistics(data.X, data.weight))
         self._forget("log_likelihood_", "choice_", *_OF_BATCHES)
@@ -267,14 +268,14 @@ class ProjectedMixture(  # pyright: ignore[reportIncompatibleMethodOverride]  # 
         return rows @ U.T.astype(rows.dtype, copy=False) if len(U) else rows
 
     def residual_energy(self, X: Any) -> Array:
-        """Return the energy of each row orthogonal to the projection, |x|^2 - |U x|^2 (20), (N,), in float64."""
+        """Return the energy of each row orthogonal to the rows of U (20), (47), (N,), in float64."""
         rows, U = _in_memory(self._checked(X)).astype(np.float64), self._projection
         if not len(U):
             return np.zeros(rows.shape[0])
         if issparse(rows):
             z = rows @ U.T
             return np.maximum(rows.multiply(rows).sum(axis=1) - np.einsum("nm,nm->n", z, z), 0)
-        rest = rows - rows @ U.T @ U  # (5)
+        rest = rows - rows @ U.T @ self._dual  # (5)
         return np.einsum("nd,nd->n", rest, rest)
 
     @one_blas_thread()
@@ -313,12 +314,13 @@ class ProjectedMixture(  # pyright: ignore[reportIncompatibleMethodOverride]  # 
 
         It is a density of rows, so that models with different M can be compared. If z is scaled to unit length, p(z) is
         the density of its direction times a gamma distribution of its length; for a model fitted to c X it is smaller
-        by ``D ln c``. If the rows are scaled to unit length (``prepare="unit"``, `PCAMovMF`, `VonMisesFisherMixture`),
-        it is a density on the unit sphere of R^D, with a beta distribution of |z|^2 (for Gaussians, a density of R^D at
-        rows on that sphere). Without scaling of z (``normalize_z=False``), von Mises-Fisher components describe its
-        direction given its length, with concentrations kappa_k |z|; the fit then depends on the unit of the rows. The
-        distributions of lengths (`radius_`) are fitted after the model: `fit` maximizes the likelihood (11), (30),
-        which is `log_likelihood_`. Rows of zeros raise ValueError where directions are modelled.
+        by ``D ln c``. If the rows of U are not orthonormal, ``ln det(U U') / 2`` is added. If the rows are scaled to
+        unit length (``prepare="unit"``, `PCAMovMF`, `VonMisesFisherMixture`), it is a density on the unit sphere of
+        R^D, with a beta distribution of |z|^2 (for Gaussians, a density of R^D at rows on that sphere). Without scaling
+        of z (``normalize_z=False``), von Mises-Fisher components describe its direction given its length, with
+        concentrations kappa_k |z|; the fit then depends on the unit of the rows. The distributions of lengths
+        (`radius_`) are fitted after the model: `fit` maximizes the likelihood (11), (30), which is `log_likelihood_`.
+        Rows of zeros raise ValueError where directions are modelled.
 
         Warns
         -----
@@ -339,6 +341,8 @@ class ProjectedMixture(  # pyright: ignore[reportIncompatibleMethodOverride]  # 
                 stacklevel=2,
             )
         M, D = model.M, self.n_features_in_
+        if self.rows != "orthonormal":  # (44), with the sign of a density
+            found += 0.5 * np.linalg.slogdet(model.U @ model.U.T)[1]
         radius, law = self._radius(), self.radius_
         if radius is not None and law is not None:
             found += radius.log_density(rows, law)
@@ -373,7 +377,13 @@ class ProjectedMixture(  # pyright: ignore[reportIncompatibleMethodOverride]  # 
         own = sum(manifold.dim for manifold in model.family.manifolds(K, M))
         if self.names_[0] == "mu" and self.kappa is not None:  # one concentration for all, or none to choose
             own -= K - 1 if isinstance(self.kappa, str) else K
-        turned = M * (M - 1) // 2 if self.names_ == ("means", "variances") else 0  # the others turn along with U
+        # the dimensions of U within its row space, up to the maps of z that the family follows: diagonal maps, all maps
+        # or rotations
+        pairs, other = M * (M - 1) // 2, self.rows != "orthonormal"
+        if self.names_ == ("means", "variances"):
+            turned = 2 * pairs if self.rows == "free" else pairs
+        else:
+            turned = pairs + M if other and self.names_ != ("means", "covariances") else 0
         radius = self._radius()
         noise = M < D and self.noise_variance_ is not None and not isinstance(self.noise_variance, Real)
         noise = noise and (radius is None or radius.kind == "gamma")
@@ -403,9 +413,9 @@ class ProjectedMixture(  # pyright: ignore[reportIncompatibleMethodOverride]  # 
         return located(self._model(), eta, float(self.threshold_))
 
     def inverse_transform(self, X: Any) -> Array:
-        """Return the signal part U' z (4) of the rows with features X, (N, D): `locate`, then back."""
-        found, U = self.locate(X), self._projection
-        found = found @ U if len(U) else found
+        """Return the signal part U' z (4), (45) of the rows with features X, (N, D): `locate`, then back."""
+        found, dual = self.locate(X), self._dual
+        found = found @ dual if len(dual) else found
         return found if self.mean_ is None else found + self.mean_
 
     @one_blas_thread()
@@ -434,10 +444,10 @@ class ProjectedMixture(  # pyright: ignore[reportIncompatibleMethodOverride]  # 
         if radius is not None and law is not None:
             rows = radius.draw(z, law, self.noise_variance_, rng, length)
         else:
-            rows = z @ U if len(U) else z
+            rows = z @ self._dual if len(U) else z
             if len(U) and self.noise_variance_ is not None:
                 noise = np.sqrt(self.noise_variance_) * rng.standard_normal(rows.shape)
-                rows += noise - noise @ U.T @ U
+                rows += noise - noise @ U.T @ self._dual
         return (rows if self.mean_ is None else rows + self.mean_), labels
 
     def to_relu_layer(self) -> Dense:
@@ -549,6 +559,16 @@ class ProjectedMixture(  # pyright: ignore[reportIncompatibleMethodOverride]  # 
         """Return U; its shape is (0, D) if rows are not projected."""
         return self.components_
 
+    @property
+    def _dual(self) -> Array:
+        """Return (U U')^-1 U (45), which is U if its rows are orthonormal."""
+        return self._projection if self.rows == "orthonormal" else np.linalg.pinv(self._projection).T
+
+    @property
+    def _axes(self) -> Array:
+        """Return an orthonormal basis of the rows of U, which is U if its rows are orthonormal."""
+        return self._projection if self.rows == "orthonormal" else ms.linalg.polar(self._projection.T).T
+
     def _second_moment(self, rows: Any, weight: Array | None) -> Any:
         return second_moment(rows, weight)
 
@@ -582,7 +602,7 @@ class ProjectedMixture(  # pyright: ignore[reportIncompatibleMethodOverride]  # 
         total = data.energy
         self._describe(model.family)
         whole = model.M == data.X.shape[1]  # a rotation leaves nothing, and D^3 is long for many columns
-        self.residual_share_ = residual_energy(model.U, data.S) / total if total > 0 and not whole else 0.0
+        self.residual_share_ = residual_energy(self._axes, data.S) / total if total > 0 and not whole else 0.0
 
     def _describe(self, family: Family) -> None:
         """Set the fitted attributes that contain the parameters of the family."""

@@ -5,7 +5,6 @@ from __future__ import annotations
 import warnings
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -94,13 +93,25 @@ class AtomFamily(ABC):
         """Return atoms in the packed form of their systems, for comparisons."""
         return self.pack(self.systems(atoms))
 
+    def atoms(self, systems: Systems, n_atoms: int) -> ms.manifolds.Manifold:
+        """Return the manifold of atoms for some data; by default their space without constraints."""
+        shapes = [leaf.shape[1:] for leaf in self.chosen(systems[[0]])]
+        return ms.manifolds.Product(*[ms.manifolds.Euclidean(n_atoms, *shape) for shape in shapes])
+
+    def weighted(self, atom: Leaves, problem: AtomProblem) -> tuple[float, Leaves]:
+        """Return the value and the gradient of an atom's problem (10), for solvers that use gradients."""
+        raise TypeError(
+            f"{type(self).__name__} has no gradient: define its method weighted, or use solver='alternating'"
+        )
+
     def within(self, atoms: Leaves) -> Leaves | None:
         """Return feasible starting points of updates if some atoms are infeasible; else None."""
         return None
 
     def better(self, atom: Leaves, other: Leaves, problem: AtomProblem) -> Leaves:
         """Return the one of two atoms with the lower objective; used where `within` returns atoms."""
-        return atom
+        first, second = (self.weighted(one, problem)[0] for one in (atom, other))
+        return atom if first <= second + _EQUAL * abs(second) else other
 
 
 @dataclass(frozen=True)
@@ -146,7 +157,7 @@ class SystemAtoms(AtomFamily):
         return self.kernel.diag(P)
 
     def updated(self, atom: Leaves, problem: AtomProblem, scale: float) -> tuple[Leaves, float]:
-        both = ms.objectives.last_point(partial(weighted, self.kernel, problem))
+        both = ms.objectives.last_point(lambda one: self.weighted(one, problem))
         of_atom = ms.Problem(self.manifold, ms.objective(value_and_gradient=both))
         if self.solver == "pgd":
             rates = [scale * rate for rate in self.step_size]
@@ -160,22 +171,20 @@ class SystemAtoms(AtomFamily):
     def within(self, atoms: Leaves) -> Leaves | None:
         return self.manifold.nearest(atoms) if beyond(self.manifold, atoms).any() else None
 
-    def better(self, atom: Leaves, other: Leaves, problem: AtomProblem) -> Leaves:
-        first, second = (weighted(self.kernel, problem, one)[0] for one in (atom, other))
-        return atom if first <= second + _EQUAL * abs(second) else other
+    def atoms(self, systems: Systems, n_atoms: int) -> ms.manifolds.Manifold:
+        return self.manifold**n_atoms
 
-
-def weighted(kernel: Any, problem: AtomProblem, point: Leaves) -> tuple[float, Leaves]:
-    """Return the value and the gradient of an atom's problem (10)."""
-    value, gradient = kernel.weighted(point, problem.packed, problem.beta)
-    parts = [kernel.weighted(point, problem.others, problem.gamma)] if problem.gamma.any() else []
-    if not kernel.constant_diagonal:
-        own, own_gradient = kernel.self_term(point)
-        parts.append((problem.own * own, tuple(problem.own * g for g in own_gradient)))
-    for more, more_gradient in parts:
-        value += more
-        gradient = tuple(g + h for g, h in zip(gradient, more_gradient, strict=True))
-    return value, gradient
+    def weighted(self, atom: Leaves, problem: AtomProblem) -> tuple[float, Leaves]:
+        kernel = self.kernel
+        value, gradient = kernel.weighted(atom, problem.packed, problem.beta)
+        parts = [kernel.weighted(atom, problem.others, problem.gamma)] if problem.gamma.any() else []
+        if not kernel.constant_diagonal:
+            own, own_gradient = kernel.self_term(atom)
+            parts.append((problem.own * own, tuple(problem.own * g for g in own_gradient)))
+        for more, more_gradient in parts:
+            value += more
+            gradient = tuple(g + h for g, h in zip(gradient, more_gradient, strict=True))
+        return value, gradient
 
 
 @dataclass(frozen=True)
@@ -224,13 +233,22 @@ class StableAtoms(AtomFamily):
         return self.kernel.diag(P)
 
     def updated(self, atom: Leaves, problem: AtomProblem, scale: float) -> tuple[Leaves, float]:
-        N = len(problem.packed)
-        with_others = _WithOthers(self.kernel, problem.others, problem.gamma)
+        N, with_others = len(problem.packed), _WithOthers(self.kernel, problem.others, problem.gamma)
         steps = None if self.rate is None else np.array([scale * self.rate])
         (point,), _, spent, _ = stable.descended(
             with_others, problem.packed, problem.beta, [(0, N)], atom[0][None], self.inner_iter, steps=steps
         )
         return (point,), spent / N
+
+    def atoms(self, systems: Systems, n_atoms: int) -> ms.manifolds.Manifold:
+        return ms.manifolds.Product(stable.manifold(systems.n_outputs, systems.n_states) ** n_atoms)
+
+    def weighted(self, atom: Leaves, problem: AtomProblem) -> tuple[float, Leaves]:
+        with_others = _WithOthers(self.kernel, problem.others, problem.gamma)
+        values, gradients = with_others.weighted_groups(
+            atom[0][None], problem.packed, problem.beta, [(0, len(problem.packed))]
+        )
+        return float(values[0]), (gradients[0],)
 
 
 @dataclass(frozen=True)

@@ -32,10 +32,11 @@ from ..identification._sequence_input import IDENTIFICATION, SequenceEstimator, 
 from ..kernels._resolved import check_kernel, manifold_of, resolved_kernel
 from ..means import _stable_systems as stable
 from ..means._common_problem import BOUND_ADVICE, COSTLY
+from ..means._mean import identified
 from ..systems._record import Systems
 from ._atom_families import AtomFamily, Leaves, StableAtoms, SystemAtoms
-from ._initial_atoms import INITS, starting_systems
-from ._learning import Batches, Coding, Learning, coding
+from ._dictionary_model import MODEL, DictionaryModel
+from ._learning import Batches, Coding, Learning, coded, coding, updated
 
 Array = NDArray[np.floating[Any]]
 
@@ -60,7 +61,7 @@ def _check_rates(name: str, value: Any) -> None:
 
 def _check_init(name: str, value: Any) -> None:
     if not isinstance(value, Systems):
-        check_choice(name, value, INITS, "Systems")
+        check_choice(name, value, tuple(ms.get_model(MODEL).initializers), "Systems")
 
 
 _RULES = {
@@ -121,7 +122,8 @@ class LDSDictionaryLearning(ClassNamePrefixFeaturesOutMixin, TransformerMixin, S
         random data of each group, and requires `groups` in `fit`.
     init : {"random", "medoid", "k-means"} or Systems
         The initial atoms: random data (``"random"``), medoids of random groups of data (``"medoid"``), centres of
-        `LDSKMeans` after five epochs (``"k-means"``), or given systems, for which `n_init` is one.
+        `LDSKMeans` after five epochs (``"k-means"``), the name of another initializer of the model
+        ``lds.dictionary``, or given systems, for which `n_init` is one.
     n_init : int
         The number of starts. The result with the smallest objective is kept.
     max_iter : int
@@ -150,6 +152,8 @@ class LDSDictionaryLearning(ClassNamePrefixFeaturesOutMixin, TransformerMixin, S
         objective), ``error`` (mean squared distance), ``cost`` (the error without the constant k(x, x)), ``nonzero``
         (the fraction of nonzero codes), ``replaced`` (the number of atoms that no datum used) and further columns.
     status_ : manifoldseq.Status
+    provenance_ : dict of str to str
+        The plugins that provide the model ``lds.dictionary``, its initializer and its updates.
     choice_ : manifoldseq.models.Choice
         The comparison for ``n_states="auto"``. It does not exist for other values of `n_states`.
     n_features_in_ : int
@@ -261,13 +265,14 @@ class LDSDictionaryLearning(ClassNamePrefixFeaturesOutMixin, TransformerMixin, S
         self._check_data(systems, groups)
         with one_blas_thread():
             learning = self._learning(systems, groups)
+            model = learning.model
             # kernels without a repr of their own are told apart by some of their values
-            values = [f"{value:.6g}" for value in learning.family.cross(learning.packed[:1], learning.packed[:16])[0]]
+            values = [f"{value:.6g}" for value in model.family.cross(model.packed[:1], model.packed[:16])[0]]
 
             def run(number: int, rng: np.random.Generator, **loop: Any) -> ms.Run:
                 return ms.iterate(
                     learning.step,
-                    lambda: learning.start(self._first_atoms(learning, rng), rng, number),
+                    lambda: learning.start(self.init, rng, number),
                     stop=ms.CostChange(self.tol) | ms.MaxIterations(self.max_iter),
                     **loop,
                 )
@@ -275,24 +280,24 @@ class LDSDictionaryLearning(ClassNamePrefixFeaturesOutMixin, TransformerMixin, S
             best = fit_starts(
                 self,
                 run,
-                *(systems, learning.batch.groups, values),
+                *(systems, learning.batch.groups, values, self.provenance_),
                 n_starts=self.n_init if isinstance(self.init, str) else 1,
                 observers=observers,
                 checkpoint=checkpoint,
                 resume=resume,
             )
-        self._keep(learning.family, best.state["x"])
+        self._keep(model.family, best.state["x"])
         self.objective_ = best.measures.fun
         self.n_iter_ = best.nit
         self.history_ = best.history
         self.status_ = best.status
         remember(self, systems, identifier)
         with one_blas_thread():
-            warn_of_few_distinct(_count_different(learning, self.n_atoms), self.n_atoms, "n_atoms", "systems")
+            warn_of_few_distinct(_count_different(model, self.n_atoms), self.n_atoms, "n_atoms", "systems")
         if "path" in best.state:
             with one_blas_thread():
-                within = learning.coded(best.state["path"], None)
-            self._warn_of_bound(within.mean, float(learning.self_values.mean()))
+                within = coded(learning.problem, best.state["path"])
+            self._warn_of_bound(within.fun, float(model.self_values.mean()))
         return self
 
     def partial_fit(self, X: Any, y: object = None) -> Self:
@@ -315,16 +320,17 @@ class LDSDictionaryLearning(ClassNamePrefixFeaturesOutMixin, TransformerMixin, S
         systems, identifier = (new_systems(self, X), None) if begun else learned_systems(settled(self, X), X)
         with one_blas_thread():
             learning = self._learning(systems, solver="pgd")
+            model = learning.model
             if begun:
                 kept = _registered_family(self.method) is not None and hasattr(self, "atoms_")
-                atoms = self.atoms_ if kept else learning.family.chosen(self.systems_)
+                atoms = self.atoms_ if kept else model.family.chosen(self.systems_)
+                made = coded(learning.problem, atoms)
             else:
                 self._check_data(systems, None)
-                atoms = self._first_atoms(learning, random_generator(self.random_state))
-            made = learning.coded(atoms, None) if begun else learning.first_coding(atoms)
-            atoms, *_ = learning.update(atoms, learning.packed, made.codes, 1.0)
-        self._keep(learning.family, atoms)
-        self.objective_ = made.mean
+                atoms, made = learning.begun(self.init, random_generator(self.random_state))
+            atoms = updated(learning.problem, (atoms, made.codes))
+        self._keep(model.family, atoms)
+        self.objective_ = made.fun
         if not begun:
             remember(self, systems, identifier)
         return self
@@ -348,7 +354,7 @@ class LDSDictionaryLearning(ClassNamePrefixFeaturesOutMixin, TransformerMixin, S
 
     def score(self, X: Any, y: object = None) -> float:
         """Return minus the objective (9) of sequences or systems."""
-        return -self._coding(X).mean
+        return -self._coding(X).fun
 
     def _warn_of_bound(self, within: float, scale: float) -> None:
         """Warn about the effect of the bound of (12) if it is not negligible."""
@@ -368,17 +374,22 @@ class LDSDictionaryLearning(ClassNamePrefixFeaturesOutMixin, TransformerMixin, S
         with one_blas_thread():
             family = self._family(systems.n_outputs, systems.n_states)
             packed_atoms = family.pack_atoms(self.atoms_) if registered else family.pack(self.systems_)
-            packed = family.pack(systems)
-            return coding(family, packed_atoms, packed, family.diag(packed), self.alpha)
+            return coding(family, packed_atoms, family.pack(systems), self.alpha)
 
     def _learning(self, systems: Systems, groups: ArrayLike | None = None, solver: str | None = None) -> Learning:
         """Return the problem of `fit` and its steps, which are pure functions."""
-        family = self._family(systems.n_outputs, systems.n_states, solver)
-        packed = family.pack(systems)
+        problem = ms.get_model(MODEL).problem(self._model(systems, solver))
+        self.provenance_ = ms.models.provenance(problem.data.spec, self.init)
         size = self.batch_size if self.batch_size is None else _batch_size(self.batch_size)
         rows = None if groups is None else np.unique(np.asarray(groups), return_inverse=True)[1]
-        batches = Batches(len(systems), size, rows)
-        return Learning(family, systems, packed, family.diag(packed), float(self.alpha), batches, self.halve_every)
+        return Learning(problem, Batches(len(systems), size, rows), self.halve_every)
+
+    def _model(self, systems: Systems, solver: str | None = None) -> DictionaryModel:
+        """Return the data of (9)."""
+        family = self._family(systems.n_outputs, systems.n_states, solver)
+        packed = family.pack(systems)
+        settings = self.n_atoms, family.atoms(systems, self.n_atoms), float(self.alpha), self.kernel, self.bound
+        return DictionaryModel(family, systems, packed, family.diag(packed), *settings)
 
     def _family(self, n_outputs: int, n_states: int, solver: str | None = None) -> AtomFamily:
         """Return the kind of atoms that `method` learns."""
@@ -393,17 +404,6 @@ class LDSDictionaryLearning(ClassNamePrefixFeaturesOutMixin, TransformerMixin, S
         rates += rates[:1] * (len(manifold.shape) - len(rates))  # a first state moves at the rate of Lambda
         return SystemAtoms(
             kernel, manifold, "pgd" if "pgd" in (solver, self.method) else "lbfgs", rates, self.inner_iter
-        )
-
-    def _first_atoms(self, learning: Learning, rng: np.random.Generator) -> Leaves:
-        """Return the initial atoms of a start."""
-        if isinstance(self.init, Systems):
-            return learning.family.chosen(self.init)
-        family = learning.family
-        mean = "exact" if isinstance(family, StableAtoms) else "canonical"
-        settings = {"kernel": self.kernel, "bound": self.bound, "mean": mean, "rng": rng}
-        return family.chosen(
-            starting_systems(self.init, self.n_atoms, learning.systems, family, learning.packed, **settings)
         )
 
     def _keep(self, family: AtomFamily, atoms: Leaves) -> None:
@@ -434,15 +434,43 @@ class LDSDictionaryLearning(ClassNamePrefixFeaturesOutMixin, TransformerMixin, S
             )
 
 
-def _count_different(learning: Any, most: int) -> int:
+def prepare(
+    data: Any,
+    *,
+    n_atoms: int = 3,
+    n_states: int | str | None = None,
+    identifier: LDSIdentifier | None = None,
+    **settings: Any,
+) -> ms.Prepared:
+    """Prepare the objective (9) as a function of the atoms and of their codes of all data, (J, N).
+
+    Parameters
+    ----------
+    data : Systems or list of array-like of shape (T_i, d)
+    n_atoms : int
+        J, at most the number of data.
+    n_states, identifier
+        As in the model ``"lds.mean"``.
+    **settings
+        The parameters `kernel`, `bound`, `alpha`, `method`, `step_size` and `inner_iter` of `LDSDictionaryLearning`.
+        With ``method="canonical"``, initial atoms may be beyond the bound: use ``minimize(…, project=True)``.
+    """
+    if not isinstance(data, DictionaryModel):
+        estimator = LDSDictionaryLearning(n_atoms, **settings)
+        check_parameters(estimator, _RULES)
+        data = estimator._model(identified(data, n_states, identifier))
+    return ms.Prepared(data)
+
+
+def _count_different(model: DictionaryModel, most: int) -> int:
     """Return the number of systems that differ in feature space, up to rounding and at most `most`."""
-    size, found = learning.self_values, 0
+    size, found = model.self_values, 0
     apart = np.full(len(size), np.inf)
     while found < most:
         farthest = int(np.argmax(apart))
         if not apart[farthest] > SAME * size.max():
             break
-        cross = learning.family.cross(learning.packed[[farthest]], learning.packed)[0]
+        cross = model.family.cross(model.packed[[farthest]], model.packed)[0]
         apart = np.minimum(apart, size[farthest] + size - 2 * cross)
         apart[farthest], found = 0.0, found + 1
     return found

@@ -1,12 +1,17 @@
 """Initial atoms of a dictionary: random data, medoids of random groups, or centres of k-means."""
 
+from functools import partial
 from typing import Any
 
 import numpy as np
 
+import manifoldseq as ms
+
 from ..clustering._kmeans import LDSKMeans
 from ..means._mean import medoid_row
 from ..systems._record import Systems
+from ._atom_families import StableAtoms
+from ._dictionary_model import Point
 
 INITS = ("random", "medoid", "k-means")
 
@@ -47,3 +52,15 @@ def starting_systems(
     clustering = LDSKMeans(n_atoms, kernel=kernel, mean=mean, n_init=1, max_iter=5, bound=bound, random_state=seed)
     clustering._fit_quietly(systems)
     return clustering.systems_
+
+
+def _start(init: str, problem: ms.Problem, rng: np.random.Generator) -> Point:
+    """Return initial atoms of the model ``lds.dictionary``, with codes of zeros."""
+    model = problem.data.model
+    settings = {"kernel": model.kernel, "bound": model.bound, "rng": rng}
+    settings["mean"] = "exact" if isinstance(model.family, StableAtoms) else "canonical"
+    systems = starting_systems(init, model.n_atoms, model.systems, model.family, model.packed, **settings)
+    return model.family.chosen(systems), np.zeros((model.n_atoms, len(model.packed)))
+
+
+random, medoid, k_means = (partial(_start, init) for init in INITS)

@@ -105,12 +105,18 @@ def _descend(gram: Array, cross: Array, alpha: float, Z: Array, tol: float, max_
 
 
 def violation(gram: Array, cross: Array, alpha: float, Z: Array) -> Array:
-    """Return the violation of the optimality conditions of the Lasso by the codes of each datum, of shape (N,).
+    """Return the violation of the optimality conditions of the Lasso by the codes of each datum, of shape (N,)."""
+    return np.abs(subgradient(gram, cross, alpha, Z)).max(axis=0)
 
-    With ``g = 2 (k - K z)``: ``g_j = alpha sign(z_j)`` where z_j is not zero, ``|g_j| <= alpha`` elsewhere.
+
+def subgradient(gram: Array, cross: Array, alpha: float, Z: Array) -> Array:
+    """Return the subgradient of least norm of the Lasso by the codes, (J, N).
+
+    With ``g = 2 (K z - k)``: ``g_j + alpha sign(z_j)`` where z_j is not zero, the excess of ``|g_j|`` over alpha
+    elsewhere.
     """
-    g = 2 * (cross - gram @ Z)
-    return np.where(Z != 0, np.abs(g - alpha * np.sign(Z)), np.maximum(np.abs(g) - alpha, 0.0)).max(axis=0)
+    g = 2 * (gram @ Z - cross)
+    return g + np.where(Z != 0, alpha * np.sign(Z), -np.clip(g, -alpha, alpha))
 
 
 def objective(gram: Array, cross: Array, self_values: Array, alpha: float, Z: Array) -> tuple[Array, Array]:

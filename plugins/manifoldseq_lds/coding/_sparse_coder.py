@@ -175,7 +175,7 @@ class LDSSparseCoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Sequence
 
     def score(self, X: Any, y: object = None) -> float:
         """Return minus the objective (9) of sequences or systems."""
-        return -self._coding(X).mean
+        return -self._coding(X).fun
 
     @property
     def _n_features_out(self) -> int:
@@ -186,8 +186,7 @@ class LDSSparseCoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Sequence
         systems = new_systems(self, X)
         with one_blas_thread():
             family = self._family(systems, resolved_kernel(self.kernel))
-            packed = family.pack(systems)
-            made = coding(family, family.pack(self.systems_), packed, family.diag(packed), self.alpha)
+            made = coding(family, family.pack(self.systems_), family.pack(systems), self.alpha)
         if not made.codes.any():
             warnings.warn(f"alpha={self.alpha:g} leaves every code at zero: lower it", stacklevel=3)
         return made

@@ -106,7 +106,20 @@ class BestDatum:
     own: float
 
     def __call__(self, problem: ms.Problem, rng: np.random.Generator) -> Point:
-        return start_of(problem, self.systems, self.row()[0])
+        """Return the point of the canonical manifold nearest to the datum; warn about the effect of the bound."""
+        row = self.row()[0]
+        whole = whole_point(self.systems, row)
+        point = problem.manifold.nearest(whole)
+        if beyond(problem.manifold, whole):
+            before, after = problem.objective.value(whole), problem.objective.value(point)
+            if after - before > COSTLY * abs(before):
+                warnings.warn(
+                    f"the start, system {row}, has an A with singular values up to {whole[0].max():.4g}, which exceed "
+                    f"bound={point[0].max():.4g} of problem (12) of the paper: clipping them raises the objective "
+                    f"from {before:.6g} to {after:.6g}; solve_common_problem returns the system itself if it finds no better point",
+                    stacklevel=2,
+                )
+        return point
 
     def row(self) -> tuple[int, float]:
         """Return the row of the datum, and the objective there."""
@@ -129,36 +142,14 @@ def beyond(manifold: Any, point: Point) -> Any:
     return (np.abs(manifold.nearest(point)[0] - point[0]) > _CUT).any(axis=-1)
 
 
-def start_of(problem: ms.Problem, systems: Systems, row: int) -> Point:
-    """Return the point of the canonical manifold nearest to a system; warn about the effect of the bound."""
-    whole = whole_point(systems, row)
-    point = problem.manifold.nearest(whole)
-    if beyond(problem.manifold, whole):
-        before, after = problem.objective.value(whole), problem.objective.value(point)
-        if after - before > COSTLY * abs(before):
-            warnings.warn(
-                f"the start, system {row}, has an A with singular values up to {whole[0].max():.4g}, which exceed "
-                f"bound={point[0].max():.4g} of problem (12) of the paper: clipping them raises the objective "
-                f"from {before:.6g} to {after:.6g}; solve_common_problem "
-                "returns the system itself if it finds no better point",
-                stacklevel=2,
-            )
-    return point
-
-
-def random_start(problem: ms.Problem, rng: np.random.Generator) -> Point:
-    """Return a random point."""
-    return problem.manifold.random_point(rng)
-
-
 def common_problem(kernel: Any, systems: Systems, beta: Array, own: float, bound: float) -> ms.Problem:
     """Return the problem (12) of these systems and weights, with the initializers "medoid" and "random"."""
     manifold = manifold_of(kernel, systems.n_outputs, systems.n_states, bound)
     items = items_on(manifold, systems)
     packed = kernel.pack(items)
-    starts: dict[str, Callable[..., Point]] = {
+    starts: dict[str, Callable[..., Any]] = {
         "medoid": BestDatum(kernel, items, packed, beta, own),
-        "random": random_start,
+        "random": stable.random,
     }
     return ms.Problem(manifold, common_objective(kernel, packed, beta, own), starts)
 
@@ -319,7 +310,7 @@ def _datum_instead(problem: ms.Problem, systems: Systems, row: int, value: float
 def checked_weights(beta: ArrayLike | None, N: int) -> Array:
     """Return one finite weight per system, by default those of the mean (8)."""
     if beta is None:
-        return np.full(N, -2 / N)
+        return np.full(N, -2 / max(N, 1))
     weights = real_array("beta", beta)
     if weights.shape != (N,) or not np.isfinite(weights).all():
         raise ValueError(f"beta has shape {weights.shape}: pass one finite weight for each of the {N} systems")

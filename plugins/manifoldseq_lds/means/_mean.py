@@ -5,19 +5,16 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 import manifoldseq as ms
 
 from ..identification._identifier import LDSIdentifier, check_bound
 from ..identification._sequence_input import chosen_identifier
 from ..kernels._resolved import resolved_kernel
-from ..systems._canonical_form import canonical_form
 from ..systems._record import Systems
 from . import _stable_systems as stable
-from ._common_problem import common_objective, common_problem, items_on, own_weight
-
-__all__ = ["build", "canonical_form", "identified", "items_on", "mean_objective", "medoid_row"]
+from ._common_problem import checked_weights, common_problem, own_weight
 
 Array = NDArray[np.floating[Any]]
 Point = tuple[Array, ...]
@@ -28,19 +25,22 @@ _MEDOID_ROWS = 256
 def build(
     data: Any,
     *,
+    beta: ArrayLike | None = None,
     kernel: Any = "projection",
     n_states: int | str | None = None,
     identifier: LDSIdentifier | None = None,
     bound: float = 0.99,
 ) -> ms.Problem:
-    """Return the problem of the kernel mean: the system S with the smallest mean squared distance to the data.
+    """Return the problem of the kernel mean, or of a weighted sum of kernels of one system with the data (11), (12).
 
-    The objective is (8), ``-2/N sum_i k(S, S_i)``; for kernels whose ``k(S, S)`` is not constant, ``k(S, S)`` is added,
-    as in (7).
+    The objective of the mean, the system S with the smallest mean squared distance to the data, is (8), ``-2/N sum_i
+    k(S, S_i)``; for kernels whose ``k(S, S)`` is not constant, ``k(S, S)`` is added, as in (7).
 
     Parameters
     ----------
     data : Systems or list of array-like of shape (T_i, d)
+    beta : array-like of shape (N,), optional
+        Weights of any sign. The objective is then ``sum_i beta_i k(S, S_i)``.
     kernel : str or kernel object
         A registered name, such as ``"projection"``, or a kernel object.
     n_states : int or str
@@ -55,9 +55,9 @@ def build(
     -------
     manifoldseq.Problem
         A problem on ``kernel.manifold(m, n, bound)``, with points ``(lam, V, U)`` for ``A = diag(lam) V, C = U``. It
-        has the initializers ``"medoid"`` (the datum with the smallest mean squared distance to all data) and
-        ``"random"``; mini-batches; for a kernel that is ``convex_in_output``, such as the projection kernel, the block
-        update ``"polar"`` of U, which never increases the objective.
+        has the initializers ``"medoid"`` (the datum with the smallest objective) and ``"random"``; mini-batches; if no
+        weight is positive, for a kernel that is ``convex_in_output``, such as the projection kernel, the block update
+        ``"polar"`` of U, which never increases the objective.
 
     Raises
     ------
@@ -81,8 +81,8 @@ def build(
     kernel = resolved_kernel(kernel)
     check_bound("bound", bound)
     systems = identified(data, n_states, identifier)
-    N = len(systems)
-    return common_problem(kernel, systems, np.full(N, -2 / max(N, 1)), own_weight(kernel, 1.0), bound)
+    own = 1.0 if beta is None else 0.0
+    return common_problem(kernel, systems, checked_weights(beta, len(systems)), own_weight(kernel, own), bound)
 
 
 def prepare_stable(
@@ -118,12 +118,6 @@ def prepare_stable(
 def identified(data: Any, n_states: int | str | None, identifier: LDSIdentifier | None) -> Systems:
     """Return the systems of sequences; systems are returned unchanged."""
     return data if isinstance(data, Systems) else chosen_identifier(identifier, n_states).fit_transform(data)
-
-
-def mean_objective(kernel: Any, packed: Any) -> ms.Objective:
-    """Return the objective of the mean of packed systems: (8), plus k(S, S) as in (7) if it is not constant."""
-    N = len(packed)
-    return common_objective(kernel, packed, np.full(N, -2 / N), own_weight(kernel, 1.0))
 
 
 def medoid_row(kernel: Any, packed: Any) -> int:

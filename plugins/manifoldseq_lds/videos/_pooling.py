@@ -38,6 +38,7 @@ _LEARNED = (
     "moment_weights_",
     "scale_",
     "n_features_in_",
+    "provenance_",
 )
 """The objects that blocks are compared with, and the settings of their identification and comparison."""
 
@@ -206,6 +207,8 @@ class PyramidPooling(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Sequence
         The atoms. A registered family also has ``atoms_``, see `LDSDictionaryLearning`.
     objective_ : float
         The objective (9) of the training blocks.
+    provenance_ : dict of str to str
+        See `LDSDictionaryLearning`.
     window_, stride_ : int
     cells_ : int
         Number of cells of all levels.
