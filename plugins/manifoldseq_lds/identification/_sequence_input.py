@@ -20,7 +20,7 @@ from manifoldseq.estimators import (
     quoted,
     validate_sequences,
 )
-from manifoldseq.models import Choice, Step
+from manifoldseq.models import Choice, Stages, Step
 
 from ..systems._record import Systems
 from ._identifier import RULES, LDSIdentifier
@@ -129,17 +129,18 @@ def whole_sequences(
     return check_sequences(filler.interpolate(X), **least), filler
 
 
-def learned_systems(estimator: Any, X: Any) -> tuple[Systems, LDSIdentifier | None]:
+def learned_systems(estimator: Any, X: Any, stages: Stages | None = None) -> tuple[Systems, LDSIdentifier | None]:
     """Return the systems for a fit, and the identifier (None if systems were given).
 
-    The systems have moments if the estimator compares moments.
+    The systems have moments if the estimator compares moments. The batches of an identification are tasks of the
+    stages of the fit.
     """
     if isinstance(X, Systems):
         if not len(X):
             raise ValueError("X contains no systems: pass at least one")
         return X, None
-    identifier = identifier_of(estimator)
-    identifier.fit(X)
+    identifier, stages = identifier_of(estimator), stages or Stages()
+    identifier.fit(X, **stages.part())
     # kernels that have centres need orthonormal outputs, and so as many outputs as states
     most = identifier.n_features_in_ * identifier.delay_
     if identifier.n_states_ > most:
@@ -149,7 +150,7 @@ def learned_systems(estimator: Any, X: Any) -> tuple[Systems, LDSIdentifier | No
                 "(identifier.delay)"
             )
         identifier.set_params(n_states=most).fit(X)
-    systems = identifier.transform(X)
+    systems = identifier._identified(X, None, stages)
     if getattr(estimator, "moments", "none") in MOMENTS:
         systems = with_moments(systems, X, identifier.scale_)
     return systems, identifier
