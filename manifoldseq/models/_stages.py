@@ -12,11 +12,14 @@ from .._observers import Observer
 from .._result import Measures, Status
 from .._stopping import MaxIterations
 from ..estimators import fingerprint
-from ..execution import map_ordered, one_blas_thread
+from ..execution import one_blas_thread
 from ..storage import Checkpoint
 
 T = TypeVar("T")
 R = TypeVar("R")
+
+FOLDER = "stages"
+"""The folder of the stages in a checkpoint."""
 
 
 class Stages:
@@ -69,7 +72,7 @@ class Stages:
         self._observers, self._store, self._resume = observers, store, resume
         self._count = 0
 
-    def map(self, function: Callable[[T], R], tasks: Iterable[T], *, distributed: bool = False) -> Iterator[R]:
+    def map(self, function: Callable[[T], R], tasks: Iterable[T]) -> Iterator[R]:
         """Return an iterator over the results of tasks, in their order.
 
         Without checkpoint and observers, a result is computed when the iterator reaches it. Otherwise all results are
@@ -80,9 +83,8 @@ class Stages:
         function : callable
             ``function(task)`` returns a state as in :func:`manifoldseq.iterate`: arrays, numbers, strings and None, in
             tuples and dicts.
+            Its own maps (`manifoldseq.execution.map_ordered`) use the executor of the context.
         tasks : iterable
-        distributed : bool
-            Without checkpoint and observers, compute all tasks on the executor of the context.
 
         Raises
         ------
@@ -91,7 +93,7 @@ class Stages:
         """
         listed, store = list(tasks), self._next()
         if not listed or (store is None and not self._observers):
-            return iter(map_ordered(function, listed)) if distributed else map(function, listed)
+            return map(function, listed)
 
         def measures(done: int) -> Measures:
             of = {"of": float(len(listed) - 1)} if len(listed) > 1 else {}
@@ -124,4 +126,4 @@ class Stages:
     def _next(self) -> Checkpoint | None:
         """Return the checkpoint of the next map or part."""
         self._count += 1
-        return self._store and self._store.child(f"stage-{self._count}")
+        return self._store and self._store.child(FOLDER).child(str(self._count))
