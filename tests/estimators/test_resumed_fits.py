@@ -32,6 +32,7 @@ def oscillations(n: int = 36) -> list[np.ndarray]:
 
 
 SEQUENCES = oscillations()
+HOLED = [np.where(np.arange(len(x))[:, None] % 9 == 4, np.nan, x) for x in SEQUENCES[:12]]
 WALK = RNG.standard_normal((3000, 12)).cumsum(axis=0)
 
 
@@ -39,15 +40,16 @@ def make(name: str, *data: Any, **settings: Any) -> Callable[..., Any]:
     """Return a function that fits a registered estimator to data."""
 
     def fit(*others: Any, **loop: Any) -> Any:
-        changed = loop.pop("changed", {})
-        return ms.get_estimator(name)(**{**settings, **changed}).fit(*(others or data), **loop)
+        given = {**settings, **loop.pop("changed", {})}
+        given = {key: value() if callable(value) else value for key, value in given.items()}
+        return ms.get_estimator(name)(**given).fit(*(others or data), **loop)
 
     return fit
 
 
-def by_em() -> dict[str, Any]:
-    """Return the settings of an identification by expectation maximization."""
-    return {"n_states": 2, "identifier": ms.get_estimator("lds-identifier")(method="em", max_iter=2)}
+def smoothing() -> Any:
+    """Return an identifier that fills missing values."""
+    return ms.get_estimator("lds-identifier")(missing="smooth")
 
 
 FITS: dict[str, Callable[..., Any]] = {
@@ -65,6 +67,9 @@ FITS: dict[str, Callable[..., Any]] = {
     "lds-identifier, em": make("lds-identifier", oscillations(150), n_states="auto", method="em"),
     "lds-kmeans": make("lds-kmeans", SEQUENCES, n_clusters=3, random_state=0),
     "bag-of-systems": make("bag-of-systems", SEQUENCES, n_clusters=3, window=20, random_state=0),
+    "bag-of-systems, missing": make(
+        "bag-of-systems", HOLED, n_clusters=2, window=20, n_states=2, identifier=smoothing, random_state=0
+    ),
     "pyramid-pooling": make("pyramid-pooling", SEQUENCES, n_atoms=4, window=20, max_iter=4, random_state=0),
     "hierarchical-encoder": make("hierarchical-encoder", WALK),
     "hierarchical-encoder, budget": make("hierarchical-encoder", WALK, bytes_per_frame=0.5),

@@ -63,10 +63,10 @@ class Estimation:
 
     def batches(self, sequences: Sequence[Any]) -> Iterator[tuple[NDArray[np.intp], Array]]:
         """Yield rows and their scaled sequences of one length, (rows, T, d)."""
-        for rows in self._rows(sequences):
-            yield rows, self._scaled(sequences, rows)
+        for rows in self.rows(sequences):
+            yield rows, self.scaled(sequences, rows)
 
-    def _rows(self, sequences: Sequence[Any]) -> Iterator[NDArray[np.intp]]:
+    def rows(self, sequences: Sequence[Any]) -> Iterator[NDArray[np.intp]]:
         """Yield the rows of each batch."""
         lengths = np.array([len(x) for x in sequences])
         small = np.array([not is_large(x) for x in sequences])
@@ -75,7 +75,8 @@ class Estimation:
             size = max(1, _BATCH // (int(length) * len(self.scale) * self.delay))
             yield from (rows[start : start + size] for start in range(0, len(rows), size))
 
-    def _scaled(self, sequences: Sequence[Any], rows: NDArray[np.intp]) -> Array:
+    def scaled(self, sequences: Sequence[Any], rows: NDArray[np.intp]) -> Array:
+        """Return the scaled sequences of a batch, (rows, T, d)."""
         Y = np.stack([loaded(sequences[i], i) for i in rows]) / self.scale
         for i in rows[~(np.nanmax(np.abs(Y), axis=(1, 2)) < 1e150)]:
             raise ValueError(f"sequence {i} has values beyond 1e150 in units of scale_: scale it down")
@@ -96,7 +97,7 @@ class Estimation:
         """Return the systems of sequences; without a stabilizer they may be unstable. A batch is a task of a stage."""
         N, made = len(sequences), {}
         large = [np.array([i]) for i, x in enumerate(sequences) if is_large(x)]
-        tasks = [*self._rows(sequences), *large]
+        tasks = [*self.rows(sequences), *large]
         parts = (stages or Stages()).map(lambda rows: self._part(sequences, rows, inputs), tasks)
         for rows, part in zip(tasks, parts, strict=True):
             for name, values in part.items():
@@ -124,7 +125,7 @@ class Estimation:
         """Return the fields of the systems of a batch, or of a sequence that is read in blocks."""
         i = int(rows[0])
         if not is_large(sequences[i]):
-            Y = self._scaled(sequences, rows)
+            Y = self.scaled(sequences, rows)
             if self.method == "pca":
                 systems = self._systems(self._decomposed(self.filled(Y, rows)), self.stabilizer)
             else:

@@ -788,19 +788,28 @@ class LDSIdentifier(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None)
         -------
         list of ndarray of shape (T_i, d)
         """
+        return self._interpolated(X, systems, inputs)
+
+    def _interpolated(
+        self, X: Any, systems: Systems | None = None, inputs: Any = None, stages: Stages | None = None
+    ) -> list[NDArray[np.float64]]:
+        """Fill in missing values; the batches are tasks of the stages of a fit."""
         sequences = self._check_fitted(X, missing="smooth")
         U = self._inputs_of(sequences, inputs)
         if systems is not None or U is not None:
             systems = self._systems_for(sequences, systems, stabilizer_of_forecasts(self.stabilizer_), U)
         made: list[Any] = [None] * len(sequences)
         estimation = self._estimation()
-        for rows, Y in estimation.batches(sequences):
-            stacked = estimation.stacked_inputs(U, rows)
+
+        def filled(rows: NDArray[np.intp]) -> Array:
+            Y = estimation.scaled(sequences, rows)
             if systems is None:
-                filled = estimation.filled(Y, rows)
-            else:
-                filled = smoothed(systems[rows], Y, estimation.delay, stacked)
-            for i, x in zip(rows, filled * self.scale_, strict=True):
+                return estimation.filled(Y, rows) * self.scale_
+            return smoothed(systems[rows], Y, estimation.delay, estimation.stacked_inputs(U, rows)) * self.scale_
+
+        tasks = list(estimation.rows(sequences))
+        for rows, found in zip(tasks, (stages or Stages()).map(filled, tasks), strict=True):
+            for i, x in zip(rows, found, strict=True):
                 made[i] = np.where(np.isnan(sequences[i]), x, sequences[i])
         return made
 

@@ -26,6 +26,7 @@ from ..systems._record import Systems
 from ._identifier import RULES, LDSIdentifier
 from ._missing import OR_NAN
 from ._order import check_order
+from ._resumed import stages_of
 
 Array = NDArray[np.floating[Any]]
 
@@ -115,18 +116,26 @@ def with_moments(systems: Systems, X: Any, scale: Array) -> Systems:
 
 
 def whole_sequences(
-    estimator: Any, X: Any, filler: LDSIdentifier | None = None, **least: Any
+    estimator: Any,
+    X: Any,
+    filler: LDSIdentifier | None = None,
+    *,
+    checkpoint: ms.storage.Checkpoint | None = None,
+    resume: bool = False,
+    **least: Any,
 ) -> tuple[list[Any], LDSIdentifier | None]:
     """Return validated sequences for cutting, and the object that filled missing values (None if nothing was filled).
 
-    Values are filled before cutting, from the whole sequence, by `filler` or by an identifier that is fitted here.
+    Values are filled before cutting, from the whole sequence, by `filler` or by an identifier that is fitted here. The
+    checkpoint contains the batches of filled sequences.
     """
     settings = identifier_of(estimator)
     if settings.missing == "error":
         return check_sequences(X, or_nan=OR_NAN, **least), None
+    stages = stages_of(estimator, settings, X, checkpoint=checkpoint, resume=resume)
     if filler is None:
-        filler = settings.fit(X)
-    return check_sequences(filler.interpolate(X), **least), filler
+        filler = settings.fit(X, **stages.part())
+    return check_sequences(filler._interpolated(X, stages=stages), **least), filler
 
 
 def learned_systems(estimator: Any, X: Any, stages: Stages | None = None) -> tuple[Systems, LDSIdentifier | None]:

@@ -156,10 +156,11 @@ class BagOfSystems(ClassNamePrefixFeaturesOutMixin, TransformerMixin, SequenceEs
         """
         check_whole("n_clusters", self.n_clusters)  # k-means takes "auto" too
         codebook = self._codebook()
-        window, stride, bags, filler = _bags(self, X)
+        loop: dict[str, Any] = {"observers": observers, "checkpoint": checkpoint, "resume": resume}
+        window, stride, bags, filler = _bags(self, X, **loop)
         sequences, groups = _flat(bags)
         learned = [sequences[i] for i in _sample(self, groups)]
-        _finished(codebook.fit(learned, observers=observers, checkpoint=checkpoint, resume=resume))
+        _finished(codebook.fit(learned, **loop))
         self.window_, self.stride_, self.filler_ = window, stride, filler
         _hand_over(codebook, self)
         keep_channel_names(self, X)
@@ -318,10 +319,10 @@ class PyramidPooling(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Sequence
         """
         levels = _levels(self.levels)
         dictionary = self._dictionary()
-        window, stride, bags, filler = _bags(self, X)
+        loop: dict[str, Any] = {"observers": observers, "checkpoint": checkpoint, "resume": resume}
+        window, stride, bags, filler = _bags(self, X, **loop)
         sequences, groups = _flat(bags)
         rows = _sample(self, groups)
-        loop: dict[str, Any] = {"observers": observers, "checkpoint": checkpoint, "resume": resume}
         _finished(dictionary.fit([sequences[i] for i in rows], groups=groups[rows], **loop))
         self.window_, self.stride_, self.filler_ = window, stride, filler
         self.cells_ = sum(level ** bags[0].positions.shape[1] for level in levels)
@@ -381,12 +382,16 @@ def _hand_over(giver: Any, taker: Any) -> Any:
     return taker
 
 
-def _bags(estimator: Any, X: Any) -> tuple[int, int, list[Blocks], LDSIdentifier | None]:
+def _bags(
+    estimator: Any, X: Any, *, checkpoint: Any, resume: bool, **_: Any
+) -> tuple[int, int, list[Blocks], LDSIdentifier | None]:
     """Return the window and stride, the blocks of each sequence, and the object that filled missing values."""
     check_parameters(estimator, _RULES)
     if (bags := _given(X)) is not None:
         return 0, 0, bags, None
-    sequences, filler = whole_sequences(estimator, X, min_length=_LEAST_WINDOW, needed_by="a block")
+    store = ms.storage.Checkpoint.at(checkpoint)
+    loop: dict[str, Any] = {"checkpoint": store and store.child("filled"), "resume": resume}
+    sequences, filler = whole_sequences(estimator, X, min_length=_LEAST_WINDOW, needed_by="a block", **loop)
     shortest = min(map(len, sequences))
     window = estimator.window or max(shortest // 2, _LEAST_WINDOW)
     stride = estimator.stride or max(window // 2, 1)
