@@ -53,11 +53,11 @@ def smoothing() -> Any:
 
 
 FITS: dict[str, Callable[..., Any]] = {
+    "lds-classifier, residual": make("lds-classifier", SEQUENCES, LABELS, method="residual", n_states=2),
     "lds-neighbors": make("lds-neighbors", SEQUENCES, LABELS),
     "lds-kernel-matrix": make("lds-kernel-matrix", SEQUENCES),
     "lds-spectral": make("lds-spectral", SEQUENCES, n_clusters=3, random_state=0),
     "lds-classifier": make("lds-classifier", SEQUENCES, LABELS),
-    "lds-classifier, residual": make("lds-classifier", SEQUENCES, LABELS, method="residual", n_states=2),
     "lds-sparse-coder": make("lds-sparse-coder", SEQUENCES, n_atoms=4, random_state=0),
     "lds-sparse-coder, k-means": make(
         "lds-sparse-coder", SEQUENCES, dictionary="k-means", n_states=2, n_atoms=4, random_state=0
