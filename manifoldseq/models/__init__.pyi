@@ -18,3 +18,4 @@ from ._mixture import MixtureModel as MixtureModel
 from ._mixture import MixtureSums as MixtureSums
 from ._mixture import mixture_model as mixture_model
 from ._row_mixture import RowMixture as RowMixture
+from ._stages import Stages as Stages

@@ -1,8 +1,11 @@
 """Storage of a long sequence in about one byte per frame, and search for places in it."""
 
+import pathlib
 import time
 import warnings
+from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cache
 from typing import Any, Self
 
 import numpy as np
@@ -18,11 +21,12 @@ from manifoldseq.estimators import (
     check_parameters,
     check_positive,
     check_whole,
+    marked,
     quoted,
     random_generator,
     validate_rows,
 )
-from manifoldseq.models import Choice, Step, summary
+from manifoldseq.models import Choice, Stages, Step, summary
 
 from ._classes import one_per_frame
 from ._closed_form import check_components, weighted_centroids
@@ -296,7 +300,15 @@ class HierarchicalSequenceEncoder(ClassNamePrefixFeaturesOutMixin, TransformerMi
         self.beam = beam
         self.model = model
 
-    def fit(self, X: Any, y: None = None) -> Self:
+    def fit(
+        self,
+        X: Any,
+        y: None = None,
+        *,
+        observers: Sequence[Any] = (),
+        checkpoint: ms.storage.Checkpoint | str | pathlib.Path | None = None,
+        resume: bool = False,
+    ) -> Self:
         """Encode a sequence.
 
         Parameters
@@ -305,11 +317,16 @@ class HierarchicalSequenceEncoder(ClassNamePrefixFeaturesOutMixin, TransformerMi
             The frames in order, of any real dtype. A `numpy.memmap` is read block by block.
         y : None
             Ignored.
+        observers, checkpoint, resume
+            As in `manifoldseq.models.Stages`: an iteration measures the recall of one code, or sums up the frames of
+            the segments if no codes are compared.
 
         Raises
         ------
         ValueError
             For an invalid parameter or frames that are not finite, equal, or too few; the message says what to do.
+        KeyboardInterrupt
+            After Ctrl-C. The checkpoint, if any, contains the results so far.
 
         Warns
         -----
@@ -332,7 +349,8 @@ class HierarchicalSequenceEncoder(ClassNamePrefixFeaturesOutMixin, TransformerMi
             raise ValueError(
                 f"X has {len(X)} frames, fewer than branching={self.branching}: lower branching, or set levels=0"
             )
-        made, choice = self._chosen(X, m)
+        store = marked(checkpoint, lambda: (self, X))
+        made, choice = self._chosen(X, m, Stages(observers=observers, checkpoint=store, resume=resume))
         recall = None if choice is None else float(choice.steps[0].figure[choice.steps[0].chosen[0]])
         self.__dict__.pop("choice_", None)
         if choice is not None:
@@ -350,7 +368,7 @@ class HierarchicalSequenceEncoder(ClassNamePrefixFeaturesOutMixin, TransformerMi
         self.tail_, self.recent_ = made.tail, np.zeros((0, 1), np.float32)
         return self
 
-    def _chosen(self, X: NDArray, m: int | None) -> tuple[_Fit, Choice | None]:
+    def _chosen(self, X: NDArray, m: int | None, stages: Stages) -> tuple[_Fit, Choice | None]:
         """Return the sequence in the requested or the best code, and the record of the choice."""
         began = time.perf_counter()
         longest = max(1, len(X) // (2 * self.branching))
@@ -359,29 +377,48 @@ class HierarchicalSequenceEncoder(ClassNamePrefixFeaturesOutMixin, TransformerMi
         budget = self.bytes_per_frame
         if budget is None and (self.bits != "auto" or not scalar):
             bits = 2 if isinstance(self.bits, str) else self.bits
-            return self._encoded(X, length, bits, self.relative is True, m, {}), None
-        points: dict[int, Any] = {}
-        tried = [self._candidate(X, *code, m, longest, points) for code in self._codes(X, length, scalar)]
-        made = [fit for fit in tried if fit is not None]
+            (moments,) = stages.map(lambda length: vars(self._summed(X, length)), [length])
+            points = {length: self._points(X, Moments(**moments), length, m)}
+            return self._encoded(X, length, bits, self.relative is True, m, points), None
+        points, codes = {}, self._codes(X, length, scalar)
+        fits: dict[int, _Fit] = {}
+        copies = cache(lambda: self._copies(X))
+
+        def measured(k: int) -> dict[str, Any] | None:
+            fit = self._candidate(X, *codes[k], m, longest, points)
+            if fit is None:
+                return None
+            fits[k] = fit
+            return {"length": fit.length, "nbytes": fit.nbytes, "found": self._found(X, fit, *copies())}
+
+        tried = enumerate(stages.map(measured, range(len(codes))))
+        made = {k: one for k, one in tried if one is not None}
         if not made:
             least = self._encoded(X, min(_LONGEST, longest), 1, False, m, points).nbytes / len(X)
             raise ValueError(
                 f"bytes_per_frame={budget} is too small for {len(X)} frames of {X.shape[1]} numbers: pass at least "
                 f"{least:.2g}"
             )
-        found, error = summary(self._found(X, made))
+        lengths, sizes = ([one[name] for one in made.values()] for name in ("length", "nbytes"))
+        found, error = summary(np.array([one["found"] for one in made.values()]))
         # within a budget, of codes that find as much, the shortest segments: they bear changes of speed best. The
         # tolerances are prices of bytes and of speed, not errors of the estimate, which are given in the record
         enough = found.max() - (_AS_GOOD if budget is None else _AS_SURE)
-        good = [k for k in range(len(made)) if found[k] >= enough]
-        best = min(good, key=lambda k: made[k].nbytes if budget is None else made[k].length)
-        params = [{"bits": one.bits, "relative": one.relative, "segment_length": one.length} for one in made]
-        columns = {"bytes per frame": np.array([one.nbytes / len(X) for one in made])}
+        good = [i for i in range(len(made)) if found[i] >= enough]
+        best = min(good, key=lambda i: (sizes if budget is None else lengths)[i])
+        params = [
+            {"bits": codes[k][0], "relative": codes[k][1], "segment_length": own}
+            for k, own in zip(made, lengths, strict=True)
+        ]
+        columns = {"bytes per frame": np.array([size / len(X) for size in sizes])}
         step = Step("recall", "fraction of noisy copies that are found", params, found, [best], error, columns)
         chosen = {name: params[best][name] for name in ("bits", "relative") if getattr(self, name) == "auto"}
         if budget is None and self.segment_length == "auto":
-            chosen["segment_length"] = made[best].length
-        return made[best], Choice([step], chosen, [], time.perf_counter() - began)
+            chosen["segment_length"] = lengths[best]
+        k = [*made][best]
+        if k not in fits:  # the fit was resumed, and has measured the rest of the codes only
+            fits[k] = self._encoded(X, lengths[best], *codes[k][:2], m, points)
+        return fits[k], Choice([step], chosen, [], time.perf_counter() - began)
 
     def _codes(self, X: NDArray, length: int, scalar: bool) -> list[tuple[int, bool, int | None]]:
         """Return bits, `relative` and frames per point (None: set by the budget) of the codes to compare."""
@@ -443,34 +480,38 @@ class HierarchicalSequenceEncoder(ClassNamePrefixFeaturesOutMixin, TransformerMi
             own = max(own, self.segment_length)
         return own if own <= min(_LONGEST, longest) else None
 
-    def _found(self, X: NDArray, made: list[_Fit]) -> Array:
-        """Return 1 for each noisy copy of a training frame that is found in each code, else 0, (codes, copies).
+    def _copies(self, X: NDArray) -> tuple[NDArray[np.intp], Array, float]:
+        """Return rows of training frames, noisy copies of the frames, and the squared distance of similar frames."""
+        rng = np.random.default_rng(0)
+        at = np.sort(rng.integers(len(X), size=_ASKED))
+        own = X[at].astype(np.float64)
+        alike = np.median(_gaps(X, at, np.where(at + _APART < len(X), at + _APART, at - _APART)))
+        return at, own + _NOISE * np.sqrt(alike / X.shape[1]) * rng.standard_normal(own.shape), alike
+
+    def _found(self, X: NDArray, fit: _Fit, at: NDArray[np.intp], asked: Array, alike: float) -> Array:
+        """Return 1 for each noisy copy of a training frame that is found, else 0, (copies,).
 
         A copy is found if its place is within ten frames, or if the frame at that place is as similar to the original
         as frames at an interval of ten. The latter must be another visit of the same place (the frames ten before and
         after are also similar), or a stop of the path (all frames between are similar).
         """
-        rng = np.random.default_rng(0)
-        at = np.sort(rng.integers(len(X), size=_ASKED))
-        own = X[at].astype(np.float64)
-        alike = np.median(_gaps(X, at, np.where(at + _APART < len(X), at + _APART, at - _APART)))
-        asked = own + _NOISE * np.sqrt(alike / X.shape[1]) * rng.standard_normal(own.shape)
-        results = []
-        for fit in made:
-            Z = (asked - fit.center).astype(np.float32)
-            Z = Z if fit.components is None else Z @ fit.components.T
-            found = np.rint(fit.index.search(Z, self.beam)[0][:, 0] - 1e-3).astype(np.intp).clip(0, len(X) - 1)
-            # few columns have the same values at many places: the frames around, or between, tell
-            again = [
-                np.all([_gaps(X, found + way * shift, at + shift) <= alike for shift in (-_APART, 0, _APART)], axis=0)
-                for way in (1, -1)
-            ]
-            shares = np.linspace(1, 0, 8, endpoint=False)
-            still = np.all([_gaps(X, at + np.rint(s * (found - at)).astype(int), at) <= alike for s in shares], axis=0)
-            results.append((np.abs(found - at) <= _APART) | again[0] | again[1] | still)
-        return np.array(results, dtype=float)
+        Z = (asked - fit.center).astype(np.float32)
+        Z = Z if fit.components is None else Z @ fit.components.T
+        found = np.rint(fit.index.search(Z, self.beam)[0][:, 0] - 1e-3).astype(np.intp).clip(0, len(X) - 1)
+        # few columns have the same values at many places: the frames around, or between, tell
+        again = [
+            np.all([_gaps(X, found + way * shift, at + shift) <= alike for shift in (-_APART, 0, _APART)], axis=0)
+            for way in (1, -1)
+        ]
+        shares = np.linspace(1, 0, 8, endpoint=False)
+        still = np.all([_gaps(X, at + np.rint(s * (found - at)).astype(int), at) <= alike for s in shares], axis=0)
+        return ((np.abs(found - at) <= _APART) | again[0] | again[1] | still).astype(float)
 
-    def _moments(self, X: NDArray, length: int, m: int | None) -> tuple[Moments, Array, Any]:
+    def _summed(self, X: NDArray, length: int) -> Moments:
+        """Return the moments of segments."""
+        return Moments.of(X, np.arange(len(X)) // length)
+
+    def _points(self, X: NDArray, moments: Moments, length: int, m: int | None) -> tuple[Moments, Array, Any]:
         """Return the moments of segments, their points about the mean of all frames, and V with its singular values.
 
         Raises
@@ -478,7 +519,6 @@ class HierarchicalSequenceEncoder(ClassNamePrefixFeaturesOutMixin, TransformerMi
         ValueError
             If all points are equal, or exceed the range of single precision.
         """
-        moments = Moments.of(X, np.arange(len(X)) // length)
         mean = moments.mean
         points = (moments.centroids if self.summary == "mean" else _keys(X, length)) - mean
         B = weighted_centroids(points, moments.counts, np.zeros(len(mean)))
@@ -502,7 +542,7 @@ class HierarchicalSequenceEncoder(ClassNamePrefixFeaturesOutMixin, TransformerMi
     ) -> _Fit:
         """Return the sequence in one code; `known` caches points by the length of segments."""
         if length not in known:
-            known[length] = self._moments(X, length, m)
+            known[length] = self._points(X, self._summed(X, length), length, m)
         moments, points, closed_form = known[length]
         n, mean = len(moments.counts), moments.mean
         center = mean.astype(np.float32)

@@ -22,7 +22,8 @@ Files by package. A package imports only from its own row and from the rows belo
   `_forecast_error` (evaluation), `_parameter_error` (of forecasts), `_estimation` (batches of equal length),
   `_output_noise` (N4SID, EM), `_missing` (missing values), `_em` (an iteration of EM), `_recording` (a growing
   recording), `_inputs` (checks), `_order` (number of states), `_short_delay` (a delay too short for modes),
-  `_stored_sequences` (sequences on disk), `_subspace_method` (SVD and least squares), `_stabilizers`
+  `_stored_sequences` (sequences on disk), `_subspace_method` (SVD and least squares), `_stabilizers`, `_resumed` (what
+  checkpoints of fits store)
 * `systems/`: `_modes`, `_prediction` (simulation, forecasts), `_state_estimates` (results of filter and smoother),
   `_kalman`, `_canonical_form` (Theorem 1), `_record` (`Systems`)
 """

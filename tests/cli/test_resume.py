@@ -8,13 +8,16 @@ import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any, ClassVar, Self
 
 import numpy as np
 import pytest
 from cli.examples import Walker
 from helpers import parametrize
+from sklearn.base import BaseEstimator
 
 import manifoldseq as ms
+from manifoldseq.models import Stages
 
 Run = Callable[..., tuple[int, str, str]]
 FIT = ("fit", "walker", "two-levels", "--checkpoint-every", "0", "--no-quality")
@@ -97,6 +100,71 @@ def test_resumed_run_may_go_further(run: Run, tmp_path: Path) -> None:
 def test_bad_input_leaves_no_directory(run: Run, tmp_path: Path) -> None:
     status, _, err = run(*FIT, "--set", "pull=-1", "-o", tmp_path / "run")
     assert status == 2 and "pull=-1 is not valid" in err and not (tmp_path / "run").exists()
+
+
+class Means(BaseEstimator):
+    """The mean of each sequence, a stage, and the largest mean, which must be below a bound."""
+
+    computed: ClassVar[list[int]] = []
+
+    def __init__(self, bound: float = 10.0) -> None:
+        self.bound = bound
+
+    def fit(
+        self, X: Any, y: object = None, *, observers: Any = (), checkpoint: Any = None, resume: bool = False
+    ) -> Self:
+        """Compute the means."""
+
+        def mean(i: int) -> np.ndarray:
+            self.computed.append(i)
+            return X[i].mean(axis=0)
+
+        stages = Stages(observers=observers, checkpoint=checkpoint, resume=resume)
+        self.means_ = np.stack(list(stages.map(mean, range(len(X)))))
+        if not self.means_.max() < self.bound:
+            raise ValueError(f"bound={self.bound} is below a mean: raise it")
+        return self
+
+
+@pytest.fixture
+def means() -> list[int]:
+    """Register the estimator of means; return the list of the sequences whose means it computes."""
+    ms.register(ms.hooks.EstimatorSpec("means", Means, summary="Means"))
+    Means.computed.clear()
+    return Means.computed
+
+
+@pytest.mark.parametrize("exists", [False, True])
+def test_bad_input_after_a_stage_leaves_no_directory(run: Run, means: list[int], tmp_path: Path, exists: bool) -> None:
+    folder = tmp_path / "run"
+    if exists:
+        folder.mkdir()
+    status, _, err = run("fit", "means", "two-levels", "--set", "bound=-1", "--checkpoint-every", "0", "-o", folder)
+    assert status == 2 and "bound=-1 is below a mean: raise it" in err
+    assert len(means) == 20 and folder.exists() is exists
+    assert set(files(tmp_path)) <= {"run/.lock"}
+
+
+def test_fit_in_stages_is_resumed(run: Run, means: list[int], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    fit = ("fit", "means", "two-levels", "--checkpoint-every", "0", "--no-quality")
+    assert run(*fit, "-o", tmp_path / "whole")[0] == 0
+    means.clear()
+
+    def interrupt(event: ms.Event) -> None:
+        if event.nit == 5:
+            raise KeyboardInterrupt
+
+    part = tmp_path / "part"
+    with monkeypatch.context() as patch:
+        patch.setattr("manifoldseq.cli._fit.Watch", lambda *options: interrupt)
+        status, _, err = run(*fit, "-o", part)
+    assert status == 130 and f"To continue, run the same command with --resume -o {part}." in err
+    assert means == list(range(6)) and state(part) == "interrupted"
+    status, _, err = run(*fit, "--set", "bound=5", "--resume", "-o", part)
+    assert status == 2 and "belongs to other data or settings" in err
+    assert run(*fit, "--resume", "-o", part)[0] == 0
+    assert means == list(range(20)) and not (part / "checkpoint").exists()
+    assert (part / "model.npz").read_bytes() == (tmp_path / "whole" / "model.npz").read_bytes()
 
 
 def test_estimator_without_checkpoints_says_so(run: Run, tmp_path: Path) -> None:

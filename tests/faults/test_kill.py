@@ -8,7 +8,8 @@ from faults.kill import killed_round
 
 
 @pytest.mark.slow
-def test_killed_and_resumed_run_ends_bit_equal(tmp_path: Path) -> None:
-    kills, different = killed_round(tmp_path, np.random.default_rng(0))
+@pytest.mark.parametrize("fit", ["lds-kmeans", "lds-classifier"])
+def test_killed_and_resumed_run_ends_bit_equal(fit: str, tmp_path: Path) -> None:
+    kills, different = killed_round(fit, tmp_path, np.random.default_rng(0))
     assert kills and not different
     assert not list(tmp_path.rglob("checkpoint"))

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Sequence
 from copy import copy
+from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
@@ -11,14 +13,17 @@ from numpy.typing import NDArray
 from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
+import manifoldseq as ms
 from manifoldseq.estimators import check_parameters, quoted
 from manifoldseq.execution import one_blas_thread
 
 from ..identification._identifier import LDSIdentifier
+from ..identification._resumed import stages_of
 from ..identification._sequence_input import (
     IDENTIFICATION,
     SequenceEstimator,
     check_moments,
+    identifier_of,
     learned_systems,
     new_systems,
     remember,
@@ -100,20 +105,35 @@ class LDSKernelMatrix(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Sequenc
         self.identifier = identifier
         self.moments = moments
 
-    def fit(self, X: Any, y: object = None) -> Self:
+    def fit(
+        self,
+        X: Any,
+        y: object = None,
+        *,
+        observers: Sequence[Any] = (),
+        checkpoint: ms.storage.Checkpoint | str | Path | None = None,
+        resume: bool = False,
+    ) -> Self:
         """Identify the reference sequences.
 
         Parameters
         ----------
         X : list of array-like of shape (T_i, d), or Systems
         y : ignored
+        observers, checkpoint, resume
+            As in `manifoldseq.models.Stages`: an iteration compares one setting or identifies one batch of sequences.
+
+        Raises
+        ------
+        KeyboardInterrupt
+            After Ctrl-C. The checkpoint, if any, contains the results so far.
         """
-        self._fitted(X)
+        self._fitted(X, observers=observers, checkpoint=checkpoint, resume=resume)
         return self
 
-    def fit_transform(self, X: Any, y: object = None) -> Array:  # pyright: ignore
+    def fit_transform(self, X: Any, y: object = None, **options: Any) -> Array:  # pyright: ignore
         """Equivalent to ``fit(X).transform(X)`` with one identification; warns if the matrix is indefinite."""
-        kernel = self._fitted(X)
+        kernel = self._fitted(X, **options)
         with one_blas_thread():
             packed = kernel.pack(self.systems_)
             K = kernel.cross(packed, packed)
@@ -145,11 +165,12 @@ class LDSKernelMatrix(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Sequenc
     def _n_features_out(self) -> int:
         return len(self.systems_)
 
-    def _fitted(self, X: Any) -> Any:
+    def _fitted(self, X: Any, **loop: Any) -> Any:
         check_parameters(self, _RULES)
+        stages = stages_of(self, identifier_of(self), X, **loop)
         like = copy(self)  # a fit that fails leaves the last one
-        made = settled(like, X)
-        systems, identifier = learned_systems(made, X)
+        made = settled(like, X, stages=stages)
+        systems, identifier = learned_systems(made, X, stages)
         keep_moment_weights(like, made.moments, systems)
         kernel = fitted_kernel(like)
         like.systems_ = replaced(items_of(kernel, systems), A_estimate=systems.A_estimate)

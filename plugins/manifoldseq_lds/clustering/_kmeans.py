@@ -25,10 +25,12 @@ from manifoldseq.estimators import (
 from manifoldseq.execution import one_blas_thread
 
 from ..identification._identifier import LDSIdentifier, check_bound
+from ..identification._resumed import stages_of
 from ..identification._sequence_input import (
     IDENTIFICATION,
     SequenceEstimator,
     check_moments,
+    identifier_of,
     learned_systems,
     new_systems,
     remember,
@@ -313,7 +315,8 @@ class LDSKMeans(Chosen, ClassNamePrefixFeaturesOutMixin, TransformerMixin, Clust
         observers, checkpoint, resume
             As in `manifoldseq.iterate`, for every start; the state contains ``x`` (the centres as stacked points),
             ``labels`` and ``start`` (the number of the start). Each start has its own folder in the checkpoint, and so
-            has the choice for ``n_clusters="auto"``, whose events come first.
+            has the choice for ``n_clusters="auto"``, whose events come first. The checkpoint also contains the choice
+            of the identification and the identified systems, which have no events.
 
         Raises
         ------
@@ -351,7 +354,8 @@ class LDSKMeans(Chosen, ClassNamePrefixFeaturesOutMixin, TransformerMixin, Clust
             store = marked(checkpoint, lambda: (self, X if isinstance(X, Systems) else list(X)))
             choice = chosen_by_default(self, X, checkpoint=store and store.child("choice"), **options)
         else:
-            choice = choose_settings(self, X, int(self.n_clusters), dynamics_only=self._dynamics_only)
+            stages = self._stages(X, "choice", checkpoint, options["resume"])
+            choice = choose_settings(self, X, int(self.n_clusters), dynamics_only=self._dynamics_only, stages=stages)
         if choice is None:
             return self._fit_quietly(X, checkpoint=checkpoint, **options)
         made = cast(Any, clone(self)).set_params(**choice.best_params)
@@ -361,6 +365,11 @@ class LDSKMeans(Chosen, ClassNamePrefixFeaturesOutMixin, TransformerMixin, Clust
         self.choice_ = choice
         return found
 
+    def _stages(self, X: Any, folder: str, checkpoint: Any = None, resume: bool = False, **_: Any) -> ms.models.Stages:
+        """Return the stages that precede the starts; observers expect states of k-means and receive no events."""
+        store = ms.storage.Checkpoint.at(checkpoint)
+        return stages_of(self, identifier_of(self), X, checkpoint=store and store.child(folder), resume=resume)
+
     @property
     def _dynamics_only(self) -> bool:
         """Whether the rule of the mean supports (A, C) only."""
@@ -368,7 +377,7 @@ class LDSKMeans(Chosen, ClassNamePrefixFeaturesOutMixin, TransformerMixin, Clust
 
     def _fit_quietly(self, X: Any, **options: Any) -> tuple[Clustering, dict[str, Any]]:
         """Fit, and return the clustering problem with the best state."""
-        systems, identifier = learned_systems(self, X)
+        systems, identifier = learned_systems(self, X, self._stages(X, "systems", **options))
         n_clusters = int(self.n_clusters)
         init = checked_init(self.init, systems, n_clusters)
         race = self.n_init == AUTO and isinstance(init, str) and init == INITS[0]

@@ -1,5 +1,7 @@
 """Nearest neighbours of sequences under a kernel, and anomaly scores."""
 
+from collections.abc import Sequence
+from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
@@ -7,14 +9,17 @@ from numpy.typing import NDArray
 from sklearn.base import ClassifierMixin
 from sklearn.utils.validation import check_is_fitted
 
+import manifoldseq as ms
 from manifoldseq.estimators import available_where, check_parameters, check_unmasked, check_whole
 from manifoldseq.execution import one_blas_thread
 
 from ..identification._identifier import LDSIdentifier
+from ..identification._resumed import stages_of
 from ..identification._sequence_input import (
     IDENTIFICATION,
     SequenceEstimator,
     check_moments,
+    identifier_of,
     learned_systems,
     new_systems,
     remember,
@@ -100,7 +105,15 @@ class LDSNeighbors(ClassifierMixin, SequenceEstimator):
         self.kernel = kernel
         self.moments = moments
 
-    def fit(self, X: Any, y: object = None) -> Self:
+    def fit(
+        self,
+        X: Any,
+        y: object = None,
+        *,
+        observers: Sequence[Any] = (),
+        checkpoint: ms.storage.Checkpoint | str | Path | None = None,
+        resume: bool = False,
+    ) -> Self:
         """Identify the systems of sequences and store them.
 
         Parameters
@@ -108,16 +121,22 @@ class LDSNeighbors(ClassifierMixin, SequenceEstimator):
         X : list of array-like of shape (T_i, d), or Systems
         y : array-like of shape (N,), optional
             The class of each sequence, for `predict`.
+        observers, checkpoint, resume
+            As in `manifoldseq.models.Stages`: an iteration compares one setting or identifies one batch of sequences.
 
         Raises
         ------
         ValueError
             If a parameter or the input is invalid. The message says what is wrong, where, and what to do.
+        KeyboardInterrupt
+            After Ctrl-C. The checkpoint, if any, contains the results so far.
         """
         check_parameters(self, _RULES)
         labels = None if y is None else np.asarray(check_unmasked(y))
-        made = settled(self, X)
-        systems, identifier = learned_systems(made, X)
+        loop: dict[str, Any] = {"observers": observers, "checkpoint": checkpoint, "resume": resume}
+        stages = stages_of(self, identifier_of(self), X, **loop)
+        made = settled(self, X, stages=stages)
+        systems, identifier = learned_systems(made, X, stages)
         if labels is not None and labels.shape != (len(systems),):
             raise ValueError(
                 f"y has shape {labels.shape} but there are {len(systems)} sequences: pass one class for each sequence"

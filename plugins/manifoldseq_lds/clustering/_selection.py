@@ -19,6 +19,7 @@ from manifoldseq.models import AGREEMENT, COMPARED, SPLITS, Choice, Step, number
 
 from ..identification._identifier import LDSIdentifier
 from ..identification._order import default_sizes
+from ..identification._resumed import stages_of
 from ..identification._sequence_input import SequenceEstimator, identifier_of, learned_systems
 from ..kernels._moments import fitted_kernel, keep_moment_weights
 from ..kernels._resolved import check_kernel
@@ -176,10 +177,12 @@ def choose_clustering(
         raise ValueError(f"half of the {N} sequences of X are too few for n_clusters={largest}: pass more sequences")
     settings = None
     if hasattr(estimator, "n_states") and is_open(estimator, X) and not any(map(_identifies, grid)):
-        settings = choose_settings(estimator, X, known["n_clusters"] if "n_clusters" not in grid else None)
+        stages = stages_of(estimator, identifier_of(estimator), X, checkpoint=checkpoint, resume=resume)
+        clusters = known["n_clusters"] if "n_clusters" not in grid else None
+        settings = choose_settings(estimator, X, clusters, stages=stages)
         if settings is not None:
             estimator = cast(Any, clone(estimator)).set_params(**settings.best_params)
-            X = learned_systems(estimator, X)[0]
+            X = learned_systems(estimator, X, stages)[0]
     gram = _kernel_matrix(estimator, X, 8 * largest, rng) if set(grid) == {"n_clusters"} else None
     N = N if gram is None else len(gram)
 

@@ -24,7 +24,7 @@ from sklearn.cluster._spectral import cluster_qr  # which has no public name
 from manifoldseq.estimators import random_generator
 from manifoldseq.execution import one_blas_thread
 from manifoldseq.kernels import agreements
-from manifoldseq.models import AGREEMENT, Choice, Step, preferred, summary
+from manifoldseq.models import AGREEMENT, Choice, Stages, Step, preferred, summary
 
 from ..identification._identifier import LDSIdentifier
 from ..identification._missing import embed, interpolated
@@ -80,14 +80,21 @@ def is_open(estimator: Any, X: Any) -> bool:
     )
 
 
-def settled(estimator: Any, X: Any, n_clusters: int | None = None, *, dynamics_only: bool = False) -> Any:
+def settled(
+    estimator: Any,
+    X: Any,
+    n_clusters: int | None = None,
+    *,
+    dynamics_only: bool = False,
+    stages: Stages | None = None,
+) -> Any:
     """Return the estimator itself, or a copy with chosen settings if its settings are not given; store the choice.
 
     The attribute `choice_` of the given estimator is set or removed.
     """
     choice = None
     if is_open(estimator, X):
-        choice = choose_settings(estimator, X, n_clusters, dynamics_only=dynamics_only)
+        choice = choose_settings(estimator, X, n_clusters, dynamics_only=dynamics_only, stages=stages)
     estimator.__dict__.pop("choice_", None)  # not before: where nothing can be chosen the last fit stays whole
     if choice is None:
         return estimator
@@ -97,7 +104,12 @@ def settled(estimator: Any, X: Any, n_clusters: int | None = None, *, dynamics_o
 
 
 def choose_settings(
-    estimator: Any, X: Any, n_clusters: int | None = None, *, dynamics_only: bool = False
+    estimator: Any,
+    X: Any,
+    n_clusters: int | None = None,
+    *,
+    dynamics_only: bool = False,
+    stages: Stages | None = None,
 ) -> Choice | None:
     """Return the settings that the rule chooses for ``n_states="auto"``; None if sequences are too short or too few.
 
@@ -105,8 +117,11 @@ def choose_settings(
     compared without level and size. The steps are the forecasts (squared error of one-step-ahead forecasts of held-out
     steps, relative to the error of the mean of the training part), the stability of descriptions without dynamical
     systems, and the stability of the compared settings. The last two are absent if there are too few sequences.
+
+    The tasks of the `stages` of the fit are the forecasts of sequences of one length with one delay, the kernel matrix
+    of a setting, and the clusterings of one pair of halves with a setting.
     """
-    began = time.perf_counter()
+    began, stages = time.perf_counter(), stages or Stages()
     identifier = identifier_of(estimator)
     sequences = identifier._check(X)
     if any(map(is_large, sequences)):
@@ -129,7 +144,7 @@ def choose_settings(
         params = _params(chosen, identifier, free & {"center"}, moments)
         return Choice([], params, [note], time.perf_counter() - began) if may_count else None
     with one_blas_thread():
-        forecasts, predictive = _forecasts(scaled, identifier, free, rng)
+        forecasts, predictive = _forecasts(scaled, identifier, free, rng, stages)
         lengths = np.array([len(x) for x in scaled])
         for_all = [one for one in forecasts if _least(one) <= lengths.min()]
         if not for_all:
@@ -145,7 +160,7 @@ def choose_settings(
         compared, controls = [], []
         if clusters:
             compared, controls = _compared(
-                scaled, identifier, kernel, free, may_count, predictive, for_all, clusters, rng
+                scaled, identifier, kernel, free, may_count, predictive, for_all, clusters, rng, stages
             )
     default = {"stabilizer": identifier.stabilizer_, "moments": "none"}
     chosen = _best(compared) if compared else {**for_all[0], **default}
@@ -304,7 +319,11 @@ def _grid(lengths: NDArray[np.intp], channels: int, identifier: LDSIdentifier) -
 
 
 def _forecasts(
-    sequences: Sequence[Array], identifier: LDSIdentifier, free: frozenset[str], rng: np.random.Generator
+    sequences: Sequence[Array],
+    identifier: LDSIdentifier,
+    free: frozenset[str],
+    rng: np.random.Generator,
+    stages: Stages,
 ) -> tuple[list[Setting], bool]:
     """Return the settings of the grid with their forecast errors in ascending order; none for short sequences.
 
@@ -320,17 +339,25 @@ def _forecasts(
     for i in rows:
         by_length.setdefault(len(sequences[i]), []).append(sequences[i])
     errors: dict[tuple[int, int, bool], list[Array]] = {}
-    totals, levels = [], []
+    totals, levels, tasks = [], [], []
+    centers = (True, False) if "center" in free else (identifier.center in (True, "auto"),)
     for length, some in by_length.items():
         Y, seen = np.stack(some), 2 * length // 3
         totals.append(np.square(Y[:, seen:] - Y[:, :seen].mean(axis=1, keepdims=True)).sum(axis=(1, 2)))
         levels.append(np.square(Y[:, seen:]).sum(axis=(1, 2)))
-        for center in (True, False) if "center" in free else (identifier.center in (True, "auto"),):
-            for delay in sorted({delay for _, delay in grid}):
-                states = [n for n, other in grid if other == delay]
-                found = _squared_errors(embed(Y, delay).swapaxes(1, 2), seen - delay + 1, channels, states, center)
-                for n, error in zip(states, found, strict=True):
-                    errors.setdefault((n, delay, center), []).append(error)
+        tasks += [(Y, seen, delay, center) for center in centers for delay in sorted({delay for _, delay in grid})]
+
+    def states_of(delay: int) -> list[int]:
+        return [n for n, other in grid if other == delay]
+
+    def errors_of(task: tuple[Array, int, int, bool]) -> tuple[Array, ...]:
+        Y, seen, delay, center = task
+        lagged = embed(Y, delay).swapaxes(1, 2)
+        return tuple(_squared_errors(lagged, seen - delay + 1, channels, states_of(delay), center))
+
+    for (_, _, delay, center), found in zip(tasks, stages.map(errors_of, tasks), strict=True):
+        for n, error in zip(states_of(delay), found, strict=True):
+            errors.setdefault((n, delay, center), []).append(error)
     total = np.concatenate(totals)
     if not total.sum() > 0:
         return [], True
@@ -385,6 +412,7 @@ def _compared(
     forecasts: list[Setting],
     clusters: tuple[int, ...],
     rng: np.random.Generator,
+    stages: Stages,
 ) -> tuple[list[Setting], list[Setting]]:
     """Return the compared settings with their stability, and the stability of the controls."""
     rows = np.sort(rng.permutation(len(sequences))[: max(_COMPARED, 40 * max(clusters))])
@@ -407,10 +435,14 @@ def _compared(
     # one decomposition for all numbers of states, and one least squares for all stabilizers
     directions = cache(lambda delay, center: _decomposed(some, delay, center, most))
     unstable = cache(lambda n, delay, center: _least_squares(directions(delay, center), n))
-    candidates, matrices = [], []
-    for one, stabilizer in tried:
+
+    def dynamics(task: tuple[Setting, Any]) -> Array | None:
+        one, stabilizer = task
         parts = unstable(one["n_states"], one["delay"], one["center"])
-        D = _dynamics(_stabilized(parts, stabilizer, identifier.bound), kernel)
+        return _dynamics(_stabilized(parts, stabilizer, identifier.bound), kernel)
+
+    candidates, matrices = [], []
+    for (one, stabilizer), D in zip(tried, stages.map(dynamics, tried), strict=True):
         if D is None:
             continue
         admitted = (one, stabilizer) == alike
@@ -420,20 +452,27 @@ def _compared(
             setting = {name: one[name] for name in _FORECAST}
             candidates.append({**setting, "stabilizer": stabilizer, "moments": which, "values": []})
             matrices.append(K)
-    left = list(range(len(candidates)))
-    for number, order in enumerate(orders):
-        if number == _HALVINGS[0]:
-            left = sorted(left, key=lambda i: -float(np.mean(candidates[i]["values"])))[:_FINALISTS]
-        for i in left:
-            candidates[i]["values"].append(float(np.mean(agreements(matrices[i], order, clusters, spectral_labels))))
     descriptions = {
         "mean and deviation of the channels": _gaussian(moments, "both"),
         f"covariances of the channels at lags 0 to {_CONTROL_LAGS - 1}": _width_one(_covariances(some)),
     }
-    controls: list[Setting] = []
-    for name, K in descriptions.items():
-        values = [float(np.mean(agreements(K, order, clusters, spectral_labels))) for order in orders]
-        controls.append({"description": name, "values": values})
+    controls: list[Setting] = [{"description": name, "values": []} for name in descriptions]
+
+    def measure(rows: list[tuple[Setting, Array]], orders: Sequence[NDArray[np.intp]]) -> None:
+        """Append the agreement of pairs of halves to the values of settings with their kernel matrices."""
+
+        def agreement(task: tuple[Array, NDArray[np.intp]]) -> float:
+            return float(np.mean(agreements(*task, clusters, spectral_labels)))
+
+        found = stages.map(agreement, [(K, order) for order in orders for _, K in rows])
+        for value, (one, _) in zip(found, rows * len(orders), strict=True):
+            one["values"].append(value)
+
+    everyone, first = list(zip(candidates, matrices, strict=True)), _HALVINGS[0]
+    measure(everyone, orders[:first])
+    finalists = sorted(everyone, key=lambda one: -float(np.mean(one[0]["values"])))[:_FINALISTS]
+    measure(finalists, orders[first:])
+    measure(list(zip(controls, descriptions.values(), strict=True)), orders)
     for one in (*candidates, *controls):
         one["figure"], one["error"] = summary(np.array(one["values"]))
     return candidates, controls

@@ -1,11 +1,14 @@
 """Spectral clustering of sequences on a kernel of their linear dynamical systems."""
 
+from collections.abc import Sequence
+from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import ClusterMixin
 
+import manifoldseq as ms
 from manifoldseq.estimators import (
     check_parameters,
     check_positive,
@@ -17,10 +20,12 @@ from manifoldseq.estimators import (
 from manifoldseq.execution import one_blas_thread
 
 from ..identification._identifier import LDSIdentifier
+from ..identification._resumed import stages_of
 from ..identification._sequence_input import (
     IDENTIFICATION,
     SequenceEstimator,
     check_moments,
+    identifier_of,
     learned_systems,
     new_systems,
     remember,
@@ -129,18 +134,31 @@ class LDSSpectralClustering(Chosen, ClusterMixin, SequenceEstimator):
         self.sharpness = sharpness
         self.random_state = random_state
 
-    def fit(self, X: Any, y: object = None) -> Self:
+    def fit(
+        self,
+        X: Any,
+        y: object = None,
+        *,
+        observers: Sequence[Any] = (),
+        checkpoint: ms.storage.Checkpoint | str | Path | None = None,
+        resume: bool = False,
+    ) -> Self:
         """Cluster sequences or systems.
 
         Parameters
         ----------
         X : list of array-like of shape (T_i, d), or Systems
         y : ignored
+        observers, checkpoint, resume
+            As in `manifoldseq.models.Stages`: an iteration compares one setting, identifies one batch of sequences, or
+            computes the affinities or the clusters.
 
         Raises
         ------
         ValueError
             If a parameter or the input is invalid. The message says what is wrong, where, and what to do.
+        KeyboardInterrupt
+            After Ctrl-C. The checkpoint, if any, contains the results so far.
 
         Warns
         -----
@@ -150,21 +168,30 @@ class LDSSpectralClustering(Chosen, ClusterMixin, SequenceEstimator):
         from sklearn.cluster import SpectralClustering
 
         check_parameters(self, _RULES)
-        made = settled(self, X, self.n_clusters)
+        loop: dict[str, Any] = {"observers": observers, "checkpoint": checkpoint, "resume": resume}
+        stages = stages_of(self, identifier_of(self), X, **loop)
+        made = settled(self, X, self.n_clusters, stages=stages)
         seed = int(random_generator(self.random_state).integers(2**31))
-        systems, identifier = learned_systems(made, X)
+        systems, identifier = learned_systems(made, X, stages)
         if len(systems) < self.n_clusters:
             raise ValueError(
                 f"X has {len(systems)} sequences for n_clusters={self.n_clusters}: pass more sequences or lower "
                 "n_clusters"
             )
         keep_moment_weights(self, made.moments, systems)
-        with one_blas_thread():
+
+        def symmetric(systems: Systems) -> Array:
             affinity = self._affinity(systems, systems)
-            affinity = (affinity + affinity.T) / 2
+            return (affinity + affinity.T) / 2
+
+        def labels(affinity: Array) -> NDArray[np.int64]:
+            spectral = SpectralClustering(self.n_clusters, affinity="precomputed", random_state=seed)
+            return np.asarray(spectral.fit_predict(affinity), dtype=np.int64)
+
+        with one_blas_thread():
+            affinity = np.require(next(stages.map(symmetric, [systems])), requirements="W")
             if self.n_clusters < len(systems):
-                spectral = SpectralClustering(self.n_clusters, affinity="precomputed", random_state=seed)
-                self.labels_ = np.asarray(spectral.fit_predict(affinity), dtype=np.int64)
+                self.labels_ = np.require(next(stages.map(labels, [affinity])), requirements="W")
             else:
                 self.labels_ = np.arange(len(systems))
             different = self._count_different(affinity)

@@ -1,5 +1,7 @@
 """Classification of sequences by the kernels of their linear dynamical systems."""
 
+from collections.abc import Sequence
+from pathlib import Path
 from typing import Any, Self, cast
 
 import numpy as np
@@ -12,6 +14,7 @@ from sklearn.svm import SVC
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted
 
+import manifoldseq as ms
 from manifoldseq.estimators import (
     available_where,
     check_choice,
@@ -21,13 +24,16 @@ from manifoldseq.estimators import (
     quoted,
 )
 from manifoldseq.execution import one_blas_thread
+from manifoldseq.models import Stages
 
 from ..clustering._settings import is_open, settled
 from ..identification._identifier import LDSIdentifier
+from ..identification._resumed import stages_of
 from ..identification._sequence_input import (
     IDENTIFICATION,
     SequenceEstimator,
     check_moments,
+    identifier_of,
     learned_systems,
     new_systems,
     remember,
@@ -153,20 +159,38 @@ class LDSClassifier(ClassifierMixin, SequenceEstimator):
         self.C = C
         self.alpha = alpha
 
-    def fit(self, X: Any, y: Any) -> Self:
+    def fit(
+        self,
+        X: Any,
+        y: Any,
+        *,
+        observers: Sequence[Any] = (),
+        checkpoint: ms.storage.Checkpoint | str | Path | None = None,
+        resume: bool = False,
+    ) -> Self:
         """Learn from sequences or systems and their classes.
 
         Parameters
         ----------
         X : list of array-like of shape (T_i, d), or Systems
         y : array-like of shape (N,)
+        observers, checkpoint, resume
+            As in `manifoldseq.models.Stages`: an iteration compares one setting, identifies one batch of sequences, or
+            fits the classifier to all sequences or to those outside one fold.
+
+        Raises
+        ------
+        KeyboardInterrupt
+            After Ctrl-C. The checkpoint, if any, contains the results so far.
         """
         check_parameters(self, _RULES)
         if y is None:
             raise ValueError("LDSClassifier requires y to be passed, but the target y is None")
         labels = np.asarray(check_unmasked(y))
-        made = self._settled(X, labels)
-        systems, identifier = learned_systems(made, X)
+        loop: dict[str, Any] = {"observers": observers, "checkpoint": checkpoint, "resume": resume}
+        stages = stages_of(self, identifier_of(self), X, labels, **loop)
+        made = self._settled(X, labels, stages)
+        systems, identifier = learned_systems(made, X, stages)
         if labels.shape != (len(systems),):
             raise ValueError(
                 f"y has shape {labels.shape} but there are {len(systems)} sequences: pass one class for each sequence"
@@ -191,26 +215,26 @@ class LDSClassifier(ClassifierMixin, SequenceEstimator):
                 gram = positive_semidefinite(gram)
                 if not gram.any() or (self.method != "svm" and self.alpha >= 2 * np.abs(gram).max()):
                     raise zero_codes(self.alpha, gram)
-            learned = self._learned(gram, codes, len(classes))
-            temperature = self._temperature(gram, codes, len(classes))
+            learned = next(stages.map(lambda K: self._learned(K, codes, len(classes)), [gram]))
+            temperature = self._temperature(gram, codes, len(classes), stages)
         self.classes_, self.systems_ = classes, systems
         self.targets_ = codes
         for name in ("dual_coef_", "intercept_", "temperature_"):
             self.__dict__.pop(name, None)
         if learned is not None:
-            self.dual_coef_, self.intercept_ = learned
+            self.dual_coef_, self.intercept_ = (np.require(part, requirements="W") for part in learned)
         if temperature is not None:
             self.temperature_ = temperature
         remember(self, systems, identifier)
         return self
 
-    def _settled(self, X: Any, labels: NDArray[Any]) -> Any:
+    def _settled(self, X: Any, labels: NDArray[Any], stages: Stages) -> Any:
         """Return the estimator, or a copy with settings that are chosen by the labels or else without them."""
         kinds: dict[Any, int] = {}
         codes = np.array([kinds.setdefault(label, len(kinds)) for label in labels.ravel().tolist()], dtype=np.intp)
-        choice = choose_by_labels(self, X, codes) if is_open(self, X) and len(kinds) > 1 else None
+        choice = choose_by_labels(self, X, codes, stages) if is_open(self, X) and len(kinds) > 1 else None
         if choice is None:
-            return settled(self, X, len(kinds))
+            return settled(self, X, len(kinds), stages=stages)
         self.choice_ = choice
         return cast(Any, clone(self)).set_params(**choice.best_params)
 
@@ -302,16 +326,22 @@ class LDSClassifier(ClassifierMixin, SequenceEstimator):
         left = [(Z[some], gram[np.ix_(some, some)], cross[some]) for some in rows]
         return np.stack([-np.einsum("jn,jn->n", z, inner @ z - 2 * outer) for z, inner, outer in left])
 
-    def _temperature(self, gram: Array, codes: NDArray[np.intp], n_classes: int) -> float | None:
+    def _temperature(self, gram: Array, codes: NDArray[np.intp], n_classes: int, stages: Stages) -> float | None:
         """Return the temperature that maximizes the likelihood of held-out classes; None if a class has one system."""
         folds = min(_FOLDS, int(np.bincount(codes).min()))
         if folds < 2:
             return None
         scores, own = np.empty((len(codes), n_classes)), gram.diagonal()
-        for seen, left in StratifiedKFold(folds, shuffle=True, random_state=0).split(gram, codes):
+
+        def held_out(split: tuple[NDArray[np.intp], NDArray[np.intp]]) -> Array:
+            seen, left = split
             inner, cross = gram[np.ix_(seen, seen)], gram[np.ix_(seen, left)]
             learned = self._learned(inner, codes[seen], n_classes)
-            scores[left] = self._scores(inner, cross, own[seen], own[left], codes[seen], n_classes, learned).T
+            return self._scores(inner, cross, own[seen], own[left], codes[seen], n_classes, learned).T
+
+        splits = list(StratifiedKFold(folds, shuffle=True, random_state=0).split(gram, codes))
+        for (_, left), found in zip(splits, stages.map(held_out, splits), strict=True):
+            scores[left] = found
         # Platt's targets: (n + 1) / (n + K) for the class of a sequence, one of n, and 1 / (n + K) for each other
         sizes = np.bincount(codes)[codes][:, None]
         targets = (np.eye(n_classes)[codes] * sizes + 1) / (sizes + n_classes)

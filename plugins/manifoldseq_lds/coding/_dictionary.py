@@ -28,7 +28,15 @@ from manifoldseq.execution import one_blas_thread
 from ..clustering._epoch import SAME
 from ..clustering._settings import settled
 from ..identification._identifier import LDSIdentifier, check_bound
-from ..identification._sequence_input import IDENTIFICATION, SequenceEstimator, learned_systems, new_systems, remember
+from ..identification._resumed import stages_of
+from ..identification._sequence_input import (
+    IDENTIFICATION,
+    SequenceEstimator,
+    identifier_of,
+    learned_systems,
+    new_systems,
+    remember,
+)
 from ..kernels._resolved import check_kernel, manifold_of, resolved_kernel
 from ..means import _stable_systems as stable
 from ..means._common_problem import BOUND_ADVICE, COSTLY
@@ -243,7 +251,8 @@ class LDSDictionaryLearning(ClassNamePrefixFeaturesOutMixin, TransformerMixin, S
             The group of each sequence, such as its video, for a `batch_size` of two numbers.
         observers, checkpoint, resume
             As in `manifoldseq.iterate`, for every start; the state holds ``x`` (the atoms as stacked arrays), ``codes``
-            and ``start``, its number.
+            and ``start``, its number. The checkpoint also contains the choice of the identification and the identified
+            systems, which have no events.
 
         Raises
         ------
@@ -261,7 +270,10 @@ class LDSDictionaryLearning(ClassNamePrefixFeaturesOutMixin, TransformerMixin, S
             If there are fewer different systems than atoms.
         """
         check_parameters(self, _RULES)
-        systems, identifier = learned_systems(settled(self, X), X)
+        store = ms.storage.Checkpoint.at(checkpoint)
+        before = {"checkpoint": store and store.child("systems"), "resume": resume}
+        stages = stages_of(self, identifier_of(self), X, **before)  # observers expect states of the starts
+        systems, identifier = learned_systems(settled(self, X, stages=stages), X, stages)
         self._check_data(systems, groups)
         with one_blas_thread():
             learning = self._learning(systems, groups)

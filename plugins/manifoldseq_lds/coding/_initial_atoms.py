@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 
 import manifoldseq as ms
+from manifoldseq.models import Stages
 
 from ..clustering._kmeans import LDSKMeans
 from ..means._mean import medoid_row
@@ -27,6 +28,7 @@ def starting_systems(
     bound: float,
     rng: Any,
     mean: str = "exact",
+    stages: Stages | None = None,
 ) -> Systems:
     """Return the initial systems of dictionary learning.
 
@@ -41,6 +43,8 @@ def starting_systems(
     kernel, bound, mean
         Parameters of `LDSKMeans`, which runs five epochs for ``"k-means"``.
     rng : numpy.random.Generator
+    stages : Stages, optional
+        The stages of the fit, of which k-means is a part.
     """
     if init == "random":
         return systems[rng.choice(len(systems), size=n_atoms, replace=False)]
@@ -50,7 +54,9 @@ def starting_systems(
         return systems[[int(rows[medoid_row(compared, packed[rows])]) for rows in groups]]
     seed = int(rng.integers(2**31))
     clustering = LDSKMeans(n_atoms, kernel=kernel, mean=mean, n_init=1, max_iter=5, bound=bound, random_state=seed)
-    clustering._fit_quietly(systems)
+    clustering._fit_quietly(systems, **(stages or Stages()).part())
+    if clustering.status_ is ms.Status.INTERRUPTED:  # it is no start then
+        raise KeyboardInterrupt
     return clustering.systems_
 
 

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from manifoldseq.execution import one_blas_thread
-from manifoldseq.models import Choice, Step, summary
+from manifoldseq.models import Choice, Stages, Step, summary
 
 from ..clustering._settings import (
     DELAYS,
@@ -37,18 +37,21 @@ from ..means._common_problem import items_of
 from ..systems._record import Systems
 
 Array = NDArray[np.floating[Any]]
+Compared = tuple[int, int, bool, Sequence[str]]
+"""Numbers of states and of delays, centring, and moments that are compared with them."""
 
 _COMPARED = 300
 """Maximum number of sequences for the comparison of settings: the time is cubic in their number."""
 _FINALISTS = 3
 """Number of settings that are compared with other choices of centring and of moments."""
 _NAMES = ("n_states", "delay", "center", "moments")
+_FIGURES = ("accuracy", "loss", "error")
 HEADING, LABEL = "loss", "squared error of predicted classes, each without the predicted sequence"
 _OUTPUTS = 256
 """Maximum of channels times delay, unless the delay is one."""
 
 
-def choose_by_labels(estimator: Any, X: Any, codes: NDArray[np.intp]) -> Choice | None:
+def choose_by_labels(estimator: Any, X: Any, codes: NDArray[np.intp], stages: Stages) -> Choice | None:
     """Return the settings with the smallest leave-one-out loss.
 
     The figure is the squared error of predicted classes (for ``method="nearest"`` the fraction of errors). A column is
@@ -63,6 +66,8 @@ def choose_by_labels(estimator: Any, X: Any, codes: NDArray[np.intp]) -> Choice 
     X : list of array-like of shape (T_i, d)
     codes : ndarray of shape (N,)
         Classes as whole numbers from 0.
+    stages : Stages
+        The stages of the fit. A task measures settings with equal dynamics.
     """
     began = time.perf_counter()
     identifier = identifier_of(estimator)
@@ -77,12 +82,10 @@ def choose_by_labels(estimator: Any, X: Any, codes: NDArray[np.intp]) -> Choice 
         return None
     search = _Search(estimator, identifier, some, codes[rows], max(n for n, _ in pairs))
     with one_blas_thread():
-        for pair in pairs:
-            search.measure(*pair, search.centers[0], search.moments[:2])
+        search.compare([(*pair, search.centers[0], search.moments[:2]) for pair in pairs], stages)
         best = list(dict.fromkeys((one["n_states"], one["delay"]) for one in search.ordered()))
-        for pair in best[:_FINALISTS]:
-            for center in search.centers:
-                search.measure(*pair, center, search.moments)
+        finalists = [(*pair, center, search.moments) for pair in best[:_FINALISTS] for center in search.centers]
+        search.compare(finalists, stages)
     if not search.compared:
         return None
     compared = search.ordered()
@@ -148,18 +151,26 @@ class _Search:
         self._unstable = cache(lambda n, delay, center: _least_squares(directions(delay, center), n))
         self._dynamics = cache(self._of_dynamics)
 
-    def measure(self, n_states: int, delay: int, center: bool, moments: Sequence[str]) -> None:
-        """Measure the settings with each choice of moments, unless that is done."""
-        D = self._dynamics(n_states, delay, center)
+    def compare(self, settings: Sequence[Compared], stages: Stages) -> None:
+        """Measure settings with each choice of moments, unless that is done."""
+        done = [tuple(one[name] for name in _NAMES) for one in self.compared]
+        left: list[Compared] = [
+            (n, delay, center, [which for which in moments if (n, delay, center, which) not in done])
+            for n, delay, center, moments in settings
+        ]
+        for (*dynamics, moments), found in zip(left, stages.map(self._measured, left), strict=True):
+            for which, figures in zip(moments, found, strict=bool(found)):
+                setting = dict(zip(_NAMES, (*dynamics, which), strict=True))
+                self.compared.append({**setting, **dict(zip(_FIGURES, figures, strict=True))})
+
+    def _measured(self, setting: Compared) -> tuple[tuple[float, float, float], ...]:
+        """Return the figures of a setting with each choice of moments; nothing if its dynamics are not defined."""
+        *dynamics, moments = setting
+        D = self._dynamics(*dynamics)
         if D is None:
-            return
-        for which in moments:
-            setting = {"n_states": n_states, "delay": delay, "center": center, "moments": which}
-            if any(all(one[name] == value for name, value in setting.items()) for one in self.compared):
-                continue
-            names = ("accuracy", "loss", "error")
-            figures = left_out(D * self._gaussians.get(which, 1.0), self._codes, self._method, self._C)
-            self.compared.append({**setting, **dict(zip(names, figures, strict=True))})
+            return ()
+        kernels = (D * self._gaussians.get(which, 1.0) for which in moments)
+        return tuple(left_out(K, self._codes, self._method, self._C) for K in kernels)
 
     def ordered(self) -> list[dict[str, Any]]:
         """Return the measurements in ascending order of the loss; ties keep their order, with fewer states first."""

@@ -1,7 +1,9 @@
 """Sparse codes of sequences over a dictionary of systems, which is given or selected without learning."""
 
 import warnings
+from collections.abc import Sequence
 from copy import copy
+from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
@@ -9,12 +11,21 @@ from numpy.typing import NDArray
 from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
+import manifoldseq as ms
 from manifoldseq.estimators import check_choice, check_parameters, check_positive, check_whole, random_generator
 from manifoldseq.execution import one_blas_thread
 
 from ..clustering._settings import settled
 from ..identification._identifier import LDSIdentifier, check_bound
-from ..identification._sequence_input import IDENTIFICATION, SequenceEstimator, learned_systems, new_systems, remember
+from ..identification._resumed import stages_of
+from ..identification._sequence_input import (
+    IDENTIFICATION,
+    SequenceEstimator,
+    identifier_of,
+    learned_systems,
+    new_systems,
+    remember,
+)
 from ..kernels._resolved import check_kernel, manifold_of, resolved_kernel
 from ..systems._record import Systems
 from ._atom_families import SystemAtoms
@@ -117,24 +128,40 @@ class LDSSparseCoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Sequence
         self.alpha = alpha
         self.random_state = random_state
 
-    def fit(self, X: Any, y: object = None) -> Self:
+    def fit(
+        self,
+        X: Any,
+        y: object = None,
+        *,
+        observers: Sequence[Any] = (),
+        checkpoint: ms.storage.Checkpoint | str | Path | None = None,
+        resume: bool = False,
+    ) -> Self:
         """Compute the scale of the channels and choose the dictionary, unless it is given.
 
         Parameters
         ----------
         X : list of array-like of shape (T_i, d), or Systems
         y : ignored
+        observers, checkpoint, resume
+            As in `manifoldseq.models.Stages`: an iteration compares one setting, identifies one batch of sequences, or
+            is one epoch of ``"k-means"``.
 
         Raises
         ------
         ValueError
             For an invalid parameter or input. The message says what is wrong, where, and what to do.
+        KeyboardInterrupt
+            After Ctrl-C. The checkpoint, if any, contains the results so far.
         """
         check_parameters(self, _RULES)
         kernel = resolved_kernel(self.kernel)
         given = self.dictionary if isinstance(self.dictionary, Systems) else None
         like = copy(self)  # a fit that fails leaves the last one
-        systems, identifier = learned_systems(self if given is not None else settled(like, X), X)
+        loop: dict[str, Any] = {"observers": observers, "checkpoint": checkpoint, "resume": resume}
+        stages = stages_of(self, identifier_of(self), X, **loop)
+        made = self if given is not None else settled(like, X, stages=stages)
+        systems, identifier = learned_systems(made, X, stages)
         if given is not None or self.dictionary == "all":
             atoms = systems if given is None else given
             if (atoms.n_outputs, atoms.n_states) != (systems.n_outputs, systems.n_states):
@@ -150,7 +177,7 @@ class LDSSparseCoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Sequence
             with one_blas_thread():
                 family = self._family(systems, kernel)
                 rng = random_generator(self.random_state)
-                settings = {"kernel": self.kernel, "bound": self.bound, "rng": rng}
+                settings = {"kernel": self.kernel, "bound": self.bound, "rng": rng, "stages": stages}
                 packed = family.pack(systems)
                 atoms = starting_systems(str(self.dictionary), self.n_atoms, systems, family, packed, **settings)
         self.systems_ = atoms

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from manifoldseq.estimators import check_sequences
+from manifoldseq.models import Stages
 
 from ..systems._kalman import compress, kalman_filter, smooth
 from ..systems._prediction import embed
@@ -62,33 +63,45 @@ class Estimation:
 
     def batches(self, sequences: Sequence[Any]) -> Iterator[tuple[NDArray[np.intp], Array]]:
         """Yield rows and their scaled sequences of one length, (rows, T, d)."""
+        for rows in self.rows(sequences):
+            yield rows, self.scaled(sequences, rows)
+
+    def rows(self, sequences: Sequence[Any]) -> Iterator[NDArray[np.intp]]:
+        """Yield the rows of each batch."""
         lengths = np.array([len(x) for x in sequences])
         small = np.array([not is_large(x) for x in sequences])
         for length in np.unique(lengths[small]):
             rows = np.flatnonzero(small & (lengths == length))
             size = max(1, _BATCH // (int(length) * len(self.scale) * self.delay))
-            for start in range(0, len(rows), size):
-                some = rows[start : start + size]
-                Y = np.stack([loaded(sequences[i], i) for i in some]) / self.scale
-                for i in some[~(np.nanmax(np.abs(Y), axis=(1, 2)) < 1e150)]:
-                    raise ValueError(f"sequence {i} has values beyond 1e150 in units of scale_: scale it down")
-                yield some, Y
+            yield from (rows[start : start + size] for start in range(0, len(rows), size))
 
-    def identify(self, sequences: Sequence[Any], inputs: list[Array] | None = None) -> Systems:
+    def scaled(self, sequences: Sequence[Any], rows: NDArray[np.intp]) -> Array:
+        """Return the scaled sequences of a batch, (rows, T, d)."""
+        Y = np.stack([loaded(sequences[i], i) for i in rows]) / self.scale
+        for i in rows[~(np.nanmax(np.abs(Y), axis=(1, 2)) < 1e150)]:
+            raise ValueError(f"sequence {i} has values beyond 1e150 in units of scale_: scale it down")
+        return Y
+
+    def identify(
+        self, sequences: Sequence[Any], inputs: list[Array] | None = None, stages: Stages | None = None
+    ) -> Systems:
         """Fill missing values and return the systems of sequences, with inputs (T, p) each or without inputs."""
-        systems = self.estimated(sequences, inputs)
+        systems = self.estimated(sequences, inputs, stages)
         if self.stabilizer == "NONE":
             check_stable(systems.A)
         return systems
 
-    def estimated(self, sequences: Sequence[Any], inputs: list[Array] | None = None) -> Systems:
-        """Return the systems of sequences; without a stabilizer they may be unstable."""
+    def estimated(
+        self, sequences: Sequence[Any], inputs: list[Array] | None = None, stages: Stages | None = None
+    ) -> Systems:
+        """Return the systems of sequences; without a stabilizer they may be unstable. A batch is a task of a stage."""
         N, made = len(sequences), {}
-        for rows, part in self._parts(sequences, inputs):
-            for name in (one.name for one in fields(Systems)):
-                values = getattr(part, name)
-                if values is not None:
-                    made.setdefault(name, np.empty((N, *values.shape[1:])))[rows] = values
+        large = [np.array([i]) for i, x in enumerate(sequences) if is_large(x)]
+        tasks = [*self.rows(sequences), *large]
+        parts = (stages or Stages()).map(lambda rows: self._part(sequences, rows, inputs), tasks)
+        for rows, part in zip(tasks, parts, strict=True):
+            for name, values in part.items():
+                made.setdefault(name, np.empty((N, *values.shape[1:])))[rows] = values
         return Systems.trusted(made)
 
     def stacked_inputs(self, inputs: list[Array] | None, rows: Any) -> Array | None:
@@ -106,21 +119,26 @@ class Estimation:
         """Return the outputs (N, m, T - delay + 1) of scaled sequences (N, T, d)."""
         return embed(Y, self.delay).swapaxes(1, 2)
 
-    def _parts(self, sequences: Sequence[Any], inputs: list[Array] | None) -> Iterator[tuple[Any, Systems]]:
-        for rows, Y in self.batches(sequences):
+    def _part(
+        self, sequences: Sequence[Any], rows: NDArray[np.intp], inputs: list[Array] | None
+    ) -> dict[str, NDArray[Any]]:
+        """Return the fields of the systems of a batch, or of a sequence that is read in blocks."""
+        i = int(rows[0])
+        if not is_large(sequences[i]):
+            Y = self.scaled(sequences, rows)
             if self.method == "pca":
-                yield rows, self._systems(self._decomposed(self.filled(Y, rows)), self.stabilizer)
+                systems = self._systems(self._decomposed(self.filled(Y, rows)), self.stabilizer)
             else:
-                yield rows, self._under_noise(Y, rows, self.stacked_inputs(inputs, rows))
-        for i, x in enumerate(sequences):
-            if is_large(x):
-                if self.method != "pca":
-                    raise ValueError(
-                        f"sequence {i} is read in blocks, which method={self.method!r} does not support: use "
-                        "method='pca', or fewer channels"
-                    )
-                found = gram_subspace(x, i, self.scale, self.n, self.delay, self.center)
-                yield [i], self._systems(found, self.stabilizer)
+                systems = self._under_noise(Y, rows, self.stacked_inputs(inputs, rows))
+        elif self.method == "pca":
+            found = gram_subspace(sequences[i], i, self.scale, self.n, self.delay, self.center)
+            systems = self._systems(found, self.stabilizer)
+        else:
+            raise ValueError(
+                f"sequence {i} is read in blocks, which method={self.method!r} does not support: use method='pca', or "
+                "fewer channels"
+            )
+        return {one.name: part for one in fields(Systems) if (part := getattr(systems, one.name)) is not None}
 
     def _under_noise(self, Y: Array, rows: NDArray[np.intp], inputs: Array | None) -> Systems:
         """Return systems by N4SID or expectation maximization, or by PCA for sequences that span too few dimensions."""

@@ -5,6 +5,7 @@ import time
 import warnings
 from collections.abc import Sequence
 from numbers import Integral, Real
+from pathlib import Path
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -13,6 +14,7 @@ from scipy.special import ndtri
 from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
+import manifoldseq as ms
 from manifoldseq.estimators import (
     check_channel_names,
     check_choice,
@@ -24,7 +26,7 @@ from manifoldseq.estimators import (
     quoted,
     random_generator,
 )
-from manifoldseq.models import Choice, Step
+from manifoldseq.models import Choice, Stages, Step
 
 from ..systems._kalman import compress, kalman_filter, output_variances, outputs_of, smooth
 from ..systems._modes import Modes, modes_of
@@ -40,6 +42,7 @@ from ._order import check_delay, check_order, choose_order, default_sizes, order
 from ._output_noise import most_rows
 from ._parameter_error import LONG, REPLICATES, SHARE, inflation
 from ._recording import grown, least_steps, mean_of, scale_of, systems_of
+from ._resumed import stages_of
 from ._short_delay import warn_of_short_delay
 from ._stabilizers import SEMIDEFINITE, STABILIZERS, load_clarabel, stabilizer_of_forecasts
 from ._stored_sequences import channel_scale, is_large
@@ -272,7 +275,16 @@ class LDSIdentifier(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None)
             return "SN" if self.method == "pca" else "CG"
         return self.stabilizer
 
-    def fit(self, X: Any, y: object = None, *, inputs: Any = None) -> Self:
+    def fit(
+        self,
+        X: Any,
+        y: object = None,
+        *,
+        inputs: Any = None,
+        observers: Sequence[Any] = (),
+        checkpoint: ms.storage.Checkpoint | str | Path | None = None,
+        resume: bool = False,
+    ) -> Self:
         """Validate the sequences, compute the scale of each channel, and choose the number of states if it is a rule.
 
         Parameters
@@ -284,8 +296,12 @@ class LDSIdentifier(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None)
             ``y(t) = mean + C x(t) + D u(t) + w(t)``, with F the `Systems.noise_factor`. B and D, of ``method="n4sid"``
             and ``"em"``, are parts of `Systems`, for the inputs ``(u - input_mean_) / input_scale_``. All other methods
             then require the inputs of their sequences.
+        observers, checkpoint, resume
+            As in `manifoldseq.models.Stages`, for the choice of the number of states: an iteration measures the numbers
+            on one batch of sequences.
         """
-        self._learn(self._check(X), inputs)
+        loop: dict[str, Any] = {"observers": observers, "checkpoint": checkpoint, "resume": resume}
+        self._learn(self._check(X), inputs, stages_of(self, self, X, inputs, **loop))
         keep_channel_names(self, X)
         for name in ("recording_", "systems_"):
             self.__dict__.pop(name, None)
@@ -425,8 +441,7 @@ class LDSIdentifier(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None)
             covariances of first states unless ``method="pca"``, and B and D if there are inputs. `A_estimate` is A
             before stabilization.
         """
-        sequences = self._check_fitted(X)
-        return self._estimation().identify(sequences, self._inputs_of(sequences, inputs))
+        return self._identified(X, inputs)
 
     def fit_transform(  # pyright: ignore[reportIncompatibleMethodOverride]
         self, X: Any, y: object = None, *, inputs: Any = None
@@ -774,19 +789,28 @@ class LDSIdentifier(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None)
         -------
         list of ndarray of shape (T_i, d)
         """
+        return self._interpolated(X, systems, inputs)
+
+    def _interpolated(
+        self, X: Any, systems: Systems | None = None, inputs: Any = None, stages: Stages | None = None
+    ) -> list[NDArray[np.float64]]:
+        """Fill in missing values; the batches are tasks of the stages of a fit."""
         sequences = self._check_fitted(X, missing="smooth")
         U = self._inputs_of(sequences, inputs)
         if systems is not None or U is not None:
             systems = self._systems_for(sequences, systems, stabilizer_of_forecasts(self.stabilizer_), U)
         made: list[Any] = [None] * len(sequences)
         estimation = self._estimation()
-        for rows, Y in estimation.batches(sequences):
-            stacked = estimation.stacked_inputs(U, rows)
+
+        def filled(rows: NDArray[np.intp]) -> Array:
+            Y = estimation.scaled(sequences, rows)
             if systems is None:
-                filled = estimation.filled(Y, rows)
-            else:
-                filled = smoothed(systems[rows], Y, estimation.delay, stacked)
-            for i, x in zip(rows, filled * self.scale_, strict=True):
+                return estimation.filled(Y, rows) * self.scale_
+            return smoothed(systems[rows], Y, estimation.delay, estimation.stacked_inputs(U, rows)) * self.scale_
+
+        tasks = list(estimation.rows(sequences))
+        for rows, found in zip(tasks, (stages or Stages()).map(filled, tasks), strict=True):
+            for i, x in zip(rows, found, strict=True):
                 made[i] = np.where(np.isnan(sequences[i]), x, sequences[i])
         return made
 
@@ -817,7 +841,7 @@ class LDSIdentifier(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None)
             made[rows] = kalman_filter(systems[rows], outputs).log_likelihood
         return made
 
-    def _learn(self, sequences: list[Any], inputs: Any = None) -> Estimation:
+    def _learn(self, sequences: list[Any], inputs: Any = None, stages: Stages | None = None) -> Estimation:
         """Set the fitted attributes."""
         U = None if inputs is None else check_inputs(inputs, sequences, self.method)
         d = sequences[0].shape[1]
@@ -839,12 +863,17 @@ class LDSIdentifier(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None)
         order = check_order(n)
         if not isinstance(order, int):
             began = time.perf_counter()
-            step = self._chosen_order(order, sequences, scale, delay, U)
+            step = self._chosen_order(order, sequences, scale, delay, U, stages or Stages())
             order = step.chosen[0] + 1
             self.choice_ = Choice([step], {"n_states": order}, [], time.perf_counter() - began)
         self.n_features_in_, self.n_states_, self.delay_, self.scale_ = d, order, delay, scale
         self.n_inputs_ = len(self.input_mean_)
         return self._estimation()
+
+    def _identified(self, X: Any, inputs: Any = None, stages: Stages | None = None) -> Systems:
+        """Return the systems of sequences; the batches are tasks of the stages of a fit."""
+        sequences = self._check_fitted(X)
+        return self._estimation().identify(sequences, self._inputs_of(sequences, inputs), stages)
 
     def _inputs_of(self, sequences: list[Any], inputs: Any) -> list[Array] | None:
         """Return standardized inputs of sequences, or None."""
@@ -868,7 +897,13 @@ class LDSIdentifier(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None)
         return None if inputs is None else [(u - self.input_mean_) / self.input_scale_ for u in inputs]
 
     def _chosen_order(
-        self, rule: Any, sequences: list[Any], scale: Array, delay: int, inputs: Sequence[Array] | None
+        self,
+        rule: Any,
+        sequences: list[Any],
+        scale: Array,
+        delay: int,
+        inputs: Sequence[Array] | None,
+        stages: Stages,
     ) -> Step:
         if any(map(is_large, sequences)):
             raise ValueError(
@@ -877,9 +912,9 @@ class LDSIdentifier(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None)
         estimation = self._estimation(scale, (1, delay))
         if rule == "auto" and self.method != "pca":
             whole = [interpolated(np.asarray(x)[None])[0] for x in sequences]
-            return order_under_noise([x / scale for x in whole], self._standardized(inputs), delay)
+            return order_under_noise([x / scale for x in whole], self._standardized(inputs), delay, stages)
         batches = [estimation.stacked(interpolated(Y)) for _, Y in estimation.batches(sequences)]
-        return choose_order(rule, batches, self._removes_mean)
+        return choose_order(rule, batches, self._removes_mean, stages)
 
     @property
     def _removes_mean(self) -> bool:

@@ -1,6 +1,7 @@
 """Number of states and delay: defaults, fractions of the energy, held-out one-step errors, canonical correlations."""
 
 from collections.abc import Sequence
+from functools import partial
 from numbers import Integral
 from typing import Any
 
@@ -8,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from manifoldseq.estimators import quoted
-from manifoldseq.models import Step, summary
+from manifoldseq.models import Stages, Step, summary
 
 from ..systems._prediction import embed
 from ._output_noise import block_rows, row_space
@@ -25,6 +26,8 @@ _RANK = 1e-8
 """Directions below this fraction of the largest are rounding errors."""
 _DEFAULT = 5
 """Default number of states, if channels and lengths allow it."""
+_TOGETHER = 64
+"""Number of sequences whose canonical correlations are one task."""
 _LEAST = 2
 """Minimum number of states for oscillations: the default delay is raised until two states are possible."""
 
@@ -73,7 +76,7 @@ def default_sizes(n_states: Any, delay: Any, channels: int, shortest: int, metho
     return n_states, int(delay)
 
 
-def order_under_noise(sequences: Sequence[Array], inputs: Sequence[Array] | None, delay: int) -> Step:
+def order_under_noise(sequences: Sequence[Array], inputs: Sequence[Array] | None, delay: int, stages: Stages) -> Step:
     """Choose the number of states of sequences with output noise, by canonical correlations of past and future.
 
     The number minimizes the singular value criterion of Bauer (2001), "Order estimation for subspace methods", averaged
@@ -89,11 +92,14 @@ def order_under_noise(sequences: Sequence[Array], inputs: Sequence[Array] | None
         Inputs, whose steps in a window are projected out of past and future.
     delay : int
         The delay; N4SID needs more steps with a delay, and the shortest sequence limits the number of states.
+    stages : Stages
+        A task computes the correlations of 64 sequences.
     """
     parts = [subspace(x.T[None], True, min(x.shape[1], _MOST_UNDER_NOISE[0])) for x in sequences]
     reduced = [part.U[0].T @ (x - x.mean(axis=0)).T for part, x in zip(parts, sequences, strict=True)]
     shortest, m = min(map(len, sequences)), len(reduced[0])
     p = 0 if inputs is None else inputs[0].shape[1]
+    pairs = list(zip(reduced, inputs or [None] * len(reduced), strict=True))
     n, criteria = 1, np.zeros(1)
     for most in _MOST_UNDER_NOISE:
         # at least twice as many columns as rows in the past, with inputs of the whole window taken out
@@ -101,9 +107,10 @@ def order_under_noise(sequences: Sequence[Array], inputs: Sequence[Array] | None
         tried = min(most, rows * m - 1)
         if tried < n:
             break
+        blocks = [pairs[start : start + _TOGETHER] for start in range(0, len(pairs), _TOGETHER)]
+        found = np.concatenate(list(stages.map(partial(_correlations, rows=rows, n=tried), blocks)))
         criteria = np.zeros(tried)
-        for x, u in zip(reduced, inputs or [None] * len(reduced), strict=True):
-            correlations = _canonical_correlations(x, u, rows, tried)
+        for (x, _), correlations in zip(pairs, found, strict=True):
             penalty = 2 * m * np.log(x.shape[1]) / x.shape[1]
             criteria += penalty * np.arange(1, tried + 1) - np.log1p(-np.minimum(correlations[1:] ** 2, 1 - 1e-12))
         n = int(np.argmin(criteria)) + 1
@@ -113,6 +120,11 @@ def order_under_noise(sequences: Sequence[Array], inputs: Sequence[Array] | None
     while n > 1 and block_rows(shortest - delay + 1, channels * delay, n, delay, p) is None:
         n -= 1
     return _step("criterion", "singular value criterion", criteria / len(reduced), n)
+
+
+def _correlations(pairs: Sequence[tuple[Array, Array | None]], rows: int, n: int) -> Array:
+    """Return the canonical correlations of sequences with their inputs, (N, n + 1)."""
+    return np.stack([_canonical_correlations(x, u, rows, n) for x, u in pairs])
 
 
 def _canonical_correlations(x: Array, u: Array | None, rows: int, n: int) -> Array:
@@ -127,24 +139,24 @@ def _canonical_correlations(x: Array, u: Array | None, rows: int, n: int) -> Arr
     return np.concatenate([s, np.zeros(n + 1)])[: n + 1]
 
 
-def choose_order(rule: float | str, batches: Sequence[Array], center: bool) -> Step:
+def choose_order(rule: float | str, batches: Sequence[Array], center: bool, stages: Stages) -> Step:
     """Choose the number of states for sequences, in batches (N, m, T) of one length.
 
     A fraction selects the fewest directions that contain this fraction of the sum of squares of all sequences. "auto"
     selects the number with the smallest squared one-step error, ``y(t+1) = mean + C A C' (y(t) - mean)``, summed over
-    the last fifth of each sequence, with systems (without stabilizer) from the first four fifths.
+    the last fifth of each sequence, with systems (without stabilizer) from the first four fifths. A batch is a task of
+    the stages.
     """
     shortest, m = min(Y.shape[2] for Y in batches), batches[0].shape[1]
     if isinstance(rule, str):
         most = max(1, min(m, _train(shortest) - 1, _MOST))
-        parts = [_held_out_errors(Y, most, center) for Y in batches]
+        parts = list(stages.map(partial(_held_out_errors, most=most, center=center), batches))
         values = np.concatenate([errors for errors, _ in parts], axis=1)
         values /= np.concatenate([squares for _, squares in parts]).mean() or 1.0
         figure, error = summary(values) if values.shape[1] > 1 else (values[:, 0], None)
         return _step("forecast error", "forecast error, relative", figure, int(np.argmin(figure)) + 1, error)
     energies = np.zeros(m)
-    for Y in batches:
-        found = subspace(Y, center).energies().sum(axis=0)
+    for found in stages.map(lambda Y: subspace(Y, center).energies().sum(axis=0), batches):
         energies[: len(found)] += found
     shares = np.cumsum(energies) / energies.sum() if energies.any() else np.ones(m)
     n = min(int(np.searchsorted(shares, rule)) + 1, shortest - 1)

@@ -20,12 +20,13 @@ from manifoldseq.estimators import (
     quoted,
     validate_sequences,
 )
-from manifoldseq.models import Choice, Step
+from manifoldseq.models import Choice, Stages, Step
 
 from ..systems._record import Systems
 from ._identifier import RULES, LDSIdentifier
 from ._missing import OR_NAN
 from ._order import check_order
+from ._resumed import stages_of
 
 Array = NDArray[np.floating[Any]]
 
@@ -115,31 +116,40 @@ def with_moments(systems: Systems, X: Any, scale: Array) -> Systems:
 
 
 def whole_sequences(
-    estimator: Any, X: Any, filler: LDSIdentifier | None = None, **least: Any
+    estimator: Any,
+    X: Any,
+    filler: LDSIdentifier | None = None,
+    *,
+    checkpoint: ms.storage.Checkpoint | None = None,
+    resume: bool = False,
+    **least: Any,
 ) -> tuple[list[Any], LDSIdentifier | None]:
     """Return validated sequences for cutting, and the object that filled missing values (None if nothing was filled).
 
-    Values are filled before cutting, from the whole sequence, by `filler` or by an identifier that is fitted here.
+    Values are filled before cutting, from the whole sequence, by `filler` or by an identifier that is fitted here. The
+    checkpoint contains the batches of filled sequences.
     """
     settings = identifier_of(estimator)
     if settings.missing == "error":
         return check_sequences(X, or_nan=OR_NAN, **least), None
+    stages = stages_of(estimator, settings, X, checkpoint=checkpoint, resume=resume)
     if filler is None:
-        filler = settings.fit(X)
-    return check_sequences(filler.interpolate(X), **least), filler
+        filler = settings.fit(X, **stages.part())
+    return check_sequences(filler._interpolated(X, stages=stages), **least), filler
 
 
-def learned_systems(estimator: Any, X: Any) -> tuple[Systems, LDSIdentifier | None]:
+def learned_systems(estimator: Any, X: Any, stages: Stages | None = None) -> tuple[Systems, LDSIdentifier | None]:
     """Return the systems for a fit, and the identifier (None if systems were given).
 
-    The systems have moments if the estimator compares moments.
+    The systems have moments if the estimator compares moments. The batches of an identification are tasks of the
+    stages of the fit.
     """
     if isinstance(X, Systems):
         if not len(X):
             raise ValueError("X contains no systems: pass at least one")
         return X, None
-    identifier = identifier_of(estimator)
-    identifier.fit(X)
+    identifier, stages = identifier_of(estimator), stages or Stages()
+    identifier.fit(X, **stages.part())
     # kernels that have centres need orthonormal outputs, and so as many outputs as states
     most = identifier.n_features_in_ * identifier.delay_
     if identifier.n_states_ > most:
@@ -149,7 +159,7 @@ def learned_systems(estimator: Any, X: Any) -> tuple[Systems, LDSIdentifier | No
                 "(identifier.delay)"
             )
         identifier.set_params(n_states=most).fit(X)
-    systems = identifier.transform(X)
+    systems = identifier._identified(X, None, stages)
     if getattr(estimator, "moments", "none") in MOMENTS:
         systems = with_moments(systems, X, identifier.scale_)
     return systems, identifier

@@ -116,7 +116,8 @@ class BestDatum:
                 warnings.warn(
                     f"the start, system {row}, has an A with singular values up to {whole[0].max():.4g}, which exceed "
                     f"bound={point[0].max():.4g} of problem (12) of the paper: clipping them raises the objective "
-                    f"from {before:.6g} to {after:.6g}; solve_common_problem returns the system itself if it finds no better point",
+                    f"from {before:.6g} to {after:.6g}; solve_common_problem returns the "
+                    "system itself if it finds no better point",
                     stacklevel=2,
                 )
         return point

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from numbers import Integral
+from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
@@ -9,6 +10,7 @@ from numpy.typing import NDArray
 from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
+import manifoldseq as ms
 from manifoldseq.estimators import (
     check_channel_names,
     check_optional,
@@ -132,19 +134,36 @@ class BagOfSystems(ClassNamePrefixFeaturesOutMixin, TransformerMixin, SequenceEs
         self.n_jobs = n_jobs
         self.verbose = verbose
 
-    def fit(self, X: Any, y: object = None) -> Self:
+    def fit(
+        self,
+        X: Any,
+        y: object = None,
+        *,
+        observers: Sequence[Any] = (),
+        checkpoint: ms.storage.Checkpoint | str | Path | None = None,
+        resume: bool = False,
+    ) -> Self:
         """Learn the codewords.
 
         Parameters
         ----------
         X : list of array-like of shape (T_i, d), or list of Blocks
         y : ignored
+        observers, checkpoint, resume
+            As in `LDSKMeans.fit`.
+
+        Raises
+        ------
+        KeyboardInterrupt
+            After Ctrl-C. The checkpoint, if any, contains the results so far.
         """
         check_whole("n_clusters", self.n_clusters)  # k-means takes "auto" too
         codebook = self._codebook()
-        window, stride, bags, filler = _bags(self, X)
+        loop: dict[str, Any] = {"observers": observers, "checkpoint": checkpoint, "resume": resume}
+        window, stride, bags, filler = _bags(self, X, **loop)
         sequences, groups = _flat(bags)
-        codebook.fit([sequences[i] for i in _sample(self, groups)])
+        learned = [sequences[i] for i in _sample(self, groups)]
+        _finished(codebook.fit(learned, **loop))
         self.window_, self.stride_, self.filler_ = window, stride, filler
         _hand_over(codebook, self)
         keep_channel_names(self, X)
@@ -281,20 +300,36 @@ class PyramidPooling(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Sequence
         self.n_jobs = n_jobs
         self.verbose = verbose
 
-    def fit(self, X: Any, y: object = None) -> Self:
+    def fit(
+        self,
+        X: Any,
+        y: object = None,
+        *,
+        observers: Sequence[Any] = (),
+        checkpoint: ms.storage.Checkpoint | str | Path | None = None,
+        resume: bool = False,
+    ) -> Self:
         """Learn the dictionary.
 
         Parameters
         ----------
         X : list of array-like of shape (T_i, d), or list of Blocks
         y : ignored
+        observers, checkpoint, resume
+            As in `LDSDictionaryLearning.fit`.
+
+        Raises
+        ------
+        KeyboardInterrupt
+            After Ctrl-C. The checkpoint, if any, contains the results so far.
         """
         levels = _levels(self.levels)
         dictionary = self._dictionary()
-        window, stride, bags, filler = _bags(self, X)
+        loop: dict[str, Any] = {"observers": observers, "checkpoint": checkpoint, "resume": resume}
+        window, stride, bags, filler = _bags(self, X, **loop)
         sequences, groups = _flat(bags)
         rows = _sample(self, groups)
-        dictionary.fit([sequences[i] for i in rows], groups=groups[rows])
+        _finished(dictionary.fit([sequences[i] for i in rows], groups=groups[rows], **loop))
         self.window_, self.stride_, self.filler_ = window, stride, filler
         self.cells_ = sum(level ** bags[0].positions.shape[1] for level in levels)
         _hand_over(dictionary, self)
@@ -338,6 +373,12 @@ class PyramidPooling(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Sequence
         return LDSDictionaryLearning(**settings)
 
 
+def _finished(learner: Any) -> None:
+    """Raise KeyboardInterrupt if Ctrl-C ended the fit of what blocks are compared with."""
+    if learner.status_ is ms.Status.INTERRUPTED:
+        raise KeyboardInterrupt
+
+
 def _hand_over(giver: Any, taker: Any) -> Any:
     """Copy the fitted attributes of one estimator to another, and return it."""
     for name in _LEARNED:
@@ -347,12 +388,16 @@ def _hand_over(giver: Any, taker: Any) -> Any:
     return taker
 
 
-def _bags(estimator: Any, X: Any) -> tuple[int, int, list[Blocks], LDSIdentifier | None]:
+def _bags(
+    estimator: Any, X: Any, *, checkpoint: Any, resume: bool, **_: Any
+) -> tuple[int, int, list[Blocks], LDSIdentifier | None]:
     """Return the window and stride, the blocks of each sequence, and the object that filled missing values."""
     check_parameters(estimator, _RULES)
     if (bags := _given(X)) is not None:
         return 0, 0, bags, None
-    sequences, filler = whole_sequences(estimator, X, min_length=_LEAST_WINDOW, needed_by="a block")
+    store = ms.storage.Checkpoint.at(checkpoint)
+    loop: dict[str, Any] = {"checkpoint": store and store.child("filled"), "resume": resume}
+    sequences, filler = whole_sequences(estimator, X, min_length=_LEAST_WINDOW, needed_by="a block", **loop)
     shortest = min(map(len, sequences))
     window = estimator.window or max(shortest // 2, _LEAST_WINDOW)
     stride = estimator.stride or max(window // 2, 1)

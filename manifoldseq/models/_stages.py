@@ -1,0 +1,129 @@
+"""Maps of independent tasks one after another, whose results a checkpoint stores: fits that are not iterations."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import Any, TypeVar, cast
+
+from .._iterate import iterate
+from .._observers import Observer
+from .._result import Measures, Status
+from .._stopping import MaxIterations
+from ..estimators import fingerprint
+from ..execution import one_blas_thread
+from ..storage import Checkpoint
+
+T = TypeVar("T")
+R = TypeVar("R")
+
+FOLDER = "stages"
+"""The folder of the stages in a checkpoint."""
+
+
+class Stages:
+    """The maps of a fit, whose results a checkpoint stores.
+
+    A fit without iterations, such as the identification of many sequences, is a series of maps of independent tasks.
+    With a checkpoint, every task is one iteration of :func:`manifoldseq.iterate`, and each map has its own folder. A
+    fit that is resumed makes the same maps in the same order: tasks whose results are stored are not computed again.
+
+    Parameters
+    ----------
+    observers, checkpoint, resume
+        As in :func:`manifoldseq.iterate`. The state is the tuple of the results of a map, and ``fun`` the share of its
+        tasks that are not done. The checkpoint needs a fingerprint of data and settings, see
+        `manifoldseq.estimators.marked`.
+    *settings
+        Further data that results depend on, such as settings that fingerprints of estimators leave out.
+
+    Raises
+    ------
+    ValueError
+        If `resume` is True without a checkpoint, or if the checkpoint belongs to other data or settings.
+
+    Examples
+    --------
+    >>> from tempfile import TemporaryDirectory
+    >>> def square(x):
+    ...     print("computed")
+    ...     return x**2
+    >>> with TemporaryDirectory() as folder:
+    ...     first = list(Stages(checkpoint=folder).map(square, [3]))
+    ...     again = list(Stages(checkpoint=folder, resume=True).map(square, [3]))
+    computed
+    >>> first, again
+    ([9], [9])
+    """
+
+    def __init__(
+        self,
+        *settings: Any,
+        observers: Sequence[Observer] = (),
+        checkpoint: Checkpoint | str | Path | None = None,
+        resume: bool = False,
+    ) -> None:
+        store = Checkpoint.at(checkpoint)
+        if resume and store is None:
+            raise ValueError("resume=True needs a checkpoint: pass checkpoint=DIRECTORY")
+        if settings and store is not None:
+            store = dataclasses.replace(store, fingerprint=fingerprint(store.fingerprint, *settings))
+        self._observers, self._store, self._resume = observers, store, resume
+        self._count = 0
+
+    def map(self, function: Callable[[T], R], tasks: Iterable[T]) -> Iterator[R]:
+        """Return an iterator over the results of tasks, in their order.
+
+        Without checkpoint and observers, a result is computed when the iterator reaches it. Otherwise all results are
+        computed first, with one BLAS thread, and their arrays are read-only.
+
+        Parameters
+        ----------
+        function : callable
+            ``function(task)`` returns a state as in :func:`manifoldseq.iterate`: arrays, numbers, strings and None, in
+            tuples and dicts.
+            Its own maps (`manifoldseq.execution.map_ordered`) use the executor of the context.
+        tasks : iterable
+
+        Raises
+        ------
+        KeyboardInterrupt
+            After Ctrl-C. The results so far are stored.
+        """
+        listed, store = list(tasks), self._next()
+        if not listed or (store is None and not self._observers):
+            return map(function, listed)
+
+        def measures(done: int) -> Measures:
+            of = {"of": float(len(listed) - 1)} if len(listed) > 1 else {}
+            return Measures(fun=1 - done / len(listed), extra=of)
+
+        # the first task precedes the first iteration: errors of the input, which it raises, leave no checkpoint
+        def begin() -> tuple[tuple[R, ...], Measures]:
+            return (function(listed[0]),), measures(1)
+
+        def step(results: tuple[R, ...]) -> tuple[tuple[R, ...], Measures]:
+            return (*results, function(listed[len(results)])), measures(len(results) + 1)
+
+        with one_blas_thread():
+            run = iterate(
+                step,
+                begin,
+                stop=MaxIterations(len(listed) - 1),
+                observers=self._observers,
+                checkpoint=store,
+                resume=self._resume,
+            )
+        if run.status is Status.INTERRUPTED:
+            raise KeyboardInterrupt
+        return iter(cast("tuple[R, ...]", run.state))
+
+    def part(self) -> dict[str, Any]:
+        """Return `observers`, `checkpoint` and `resume` of a fit that is a part of this one, with its own folder."""
+        return {"observers": self._observers, "checkpoint": self._next(), "resume": self._resume}
+
+    def _next(self) -> Checkpoint | None:
+        """Return the checkpoint of the next map or part."""
+        self._count += 1
+        return self._store and self._store.child(FOLDER).child(str(self._count))
