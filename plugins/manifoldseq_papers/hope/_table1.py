@@ -73,7 +73,10 @@ def _grid(model: str, kappa: str = "fixed", pooling: int = 2) -> list[Choice]:
     """Return three choices for a model; each is tried with all values of `CS`."""
     C = CS[0]
     if model == "kmeans":
-        return [Choice(q, C, kmeans="triangle", pooling=pooling) for q in (0.5, 0.75, 0.85)]
+        return [
+            *(Choice(q, C, kmeans="triangle", pooling=pooling) for q in (0.5, 0.75)),
+            Choice(0.1, C, kmeans="distance", pooling=pooling),
+        ]
     if model == "kmeans-distance":
         return [Choice(q, C, kmeans="distance", pooling=pooling) for q in (0.1, 0.5, 0.9)]
     if kappa == "start" and model == "hope":
@@ -84,7 +87,7 @@ def _grid(model: str, kappa: str = "fixed", pooling: int = 2) -> list[Choice]:
 
 CHOSEN = {
     "kmeans": Choice(0.75, 0.06, kmeans="triangle"),
-    "kmeans-distance": Choice(0.1, 0.06, kmeans="distance"),
+    "kmeans-distance": Choice(0.5, 0.06, kmeans="distance"),
     "spkmeans": Choice(0.75, 0.02),
     "movmf": Choice(0.75, 0.06, kappa=40.0),
     "pca-movmf": Choice(0.92, 0.02, kappa=40.0),
