@@ -206,7 +206,9 @@ def _columns(
 def _check_values(source: str, part: SequenceData, kind: str, advice: Callable[[], str] | None) -> None:
     """Raise BadInput for infinite values, and for missing values if the estimator does not accept them."""
     if where := _first(np.isinf, source, part, kind):
-        raise BadInput(f"{where} is infinite: clip it, or leave it empty if the value is missing")
+        raise BadInput(
+            f"{where} is infinite: clip the value, or leave the cell empty (NaN in an array) if it is missing"
+        )
     if advice is not None and (where := _first(np.isnan, source, part, kind)):
         raise BadInput(f"{where} is missing{advice()}")
 

@@ -64,7 +64,10 @@ def sharded(make_objective: Callable[[Any], Objective], recipes: Sequence[Callab
     (66.0, [-24.0, -24.0, -24.0])
     """
     if not callable(make_objective):
-        raise TypeError(f"make_objective={make_objective!r} is not a function: write one from data to an Objective")
+        raise TypeError(
+            f"make_objective={make_objective!r} is not a function: pass a function that "
+            "takes the data of a shard and returns an Objective"
+        )
     checked = Shards(recipes).recipes
     shards = Shards([partial(_load, make_objective, recipe) for recipe in checked])
     parts = [_Part(number) for number in range(len(shards))]

@@ -66,7 +66,7 @@ class LBFGSTR(Solver):
     memory : int, optional
         Number of stored pairs, as in :class:`LBFGS`.
     retraction : str, optional
-        The name of a retraction of the manifold; by default the manifold's own default.
+        The name of a retraction of the manifold; by default the default retraction of the manifold.
 
     Examples
     --------

@@ -39,11 +39,12 @@ class LM(Solver):
     damping : float
         The initial damping λ.
     linear : {"auto", "multifrontal", "superlu", "cg"}
-        Sparse Cholesky in dense fronts, SuperLU, or conjugate gradients preconditioned by the blocks of single points;
-        "auto" chooses the method with the smallest predicted time: SuperLU if the fronts are many and tiny, conjugate
-        gradients if the factor would be nearly dense, as on random graphs.
+        The method for the linear equations of a step: multifrontal sparse Cholesky factorization, SuperLU, or conjugate
+        gradients with a block-Jacobi preconditioner (one block per point). "auto" chooses the method with the smallest
+        predicted time: SuperLU if the fronts are many and tiny, conjugate gradients if the factor would be nearly
+        dense, as on random graphs.
     retraction : str, optional
-        The name of a retraction of the manifold; by default the manifold's own default.
+        The name of a retraction of the manifold; by default the default retraction of the manifold.
 
     Notes
     -----

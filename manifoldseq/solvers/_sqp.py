@@ -65,7 +65,7 @@ class SQP(Solver):
     hessian : {"auto", "exact", "bfgs"}
         "auto" uses the exact Hessian in up to 100 dimensions, if you supply it without automatic differentiation.
     retraction : str, optional
-        The name of a retraction of the manifold; by default the manifold's own default.
+        The name of a retraction of the manifold; by default the default retraction of the manifold.
 
     Notes
     -----

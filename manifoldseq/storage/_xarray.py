@@ -179,7 +179,8 @@ def _sides(path: str, dims: Iterable[Any], axis: str, id: str | None) -> tuple[s
         raise ReadError(f"{path} has the dimensions {found}: keep {quoted(axis)}, one of sequences and one of channels")
     if id is not None and id not in others:
         raise ReadError(
-            f"{path} has no dimension {quoted(id)} but, apart from {quoted(axis)}, {shown}: name it with id=…"
+            f"{path} has no dimension {quoted(id)}; its dimensions other than {quoted(axis)} are {shown}: pass the "
+            "dimension of the sequences as id=…"
         )
     series = [id] if id is not None else [name for name in others if str(name).lower() in _SERIES]
     channels = [name for name in others if name not in series and str(name).lower() in _CHANNELS]

@@ -81,7 +81,7 @@ def manifoldseq_kernels() -> Iterator[hooks.KernelSpec]:
             "martin-rbf",
             "kernels._martin:MartinRBFKernel",
             {},
-            "Gaussian exp(-d / scale) of Martin's distance d",
+            "exp(-d / scale) of Martin's distance d, minus the logarithm of the Martin kernel",
         ),
         (
             "binet-cauchy",
@@ -231,11 +231,11 @@ def manifoldseq_estimators() -> Iterator[hooks.EstimatorSpec]:
 def manifoldseq_rules() -> Iterator[hooks.RuleSpec]:
     """The centres that `LDSKMeans` accepts by name."""
     for name, factory, summary in (
-        ("exact", "ExactMean", "The system with the smallest mean squared distance among all stable systems"),
+        ("exact", "ExactMean", "The stable system with the smallest mean squared distance to the members"),
         (
             "canonical",
             "CanonicalMean",
-            "The system with the smallest mean squared distance, with bounded singular values of A",
+            "The system with the smallest mean squared distance to the members, if singular values of A are bounded",
         ),
         ("medoid", "Medoid", "The member with the smallest mean squared distance to the others"),
     ):

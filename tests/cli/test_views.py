@@ -544,7 +544,7 @@ def test_mistakes_get_one_sentence_and_leave_nothing(run: Run, files: Path, nume
         ((two[0], files / "short.csv"), "short.csv has no ids to pair them by: add a column 'id' to each file"),
         ((two[0], files / "strange.csv"), "such as 'n0000' and 'x0': write the same ids"),
         ((two[0], files / "relabelled.csv"), "'n0000' has the label '0' in " + str(two[0]) + " but '8' in "),
-        ((two[0], files / "infinite.csv"), f"infinite.csv, id {ids[4]}, column zer_2 is infinite: clip it"),
+        ((two[0], files / "infinite.csv"), f"infinite.csv, id {ids[4]}, column zer_2 is infinite: clip the value"),
         (
             (two[0], files / "." / "kar.csv"),
             "kar.csv is given twice: pass it once, and assign its columns to views by --vi",

@@ -300,7 +300,7 @@ def test_kernel_matrices_count_level_and_size() -> None:
     assert not hasattr(model.set_params(**stacked).fit(X), "moment_weights_")
     with pytest.raises(ValueError, match="moments='most' is not known"):
         LDSKernelMatrix(moments="most").fit(X)
-    with pytest.raises(ValueError, match="moments='level' requires sequences, or Systems with moments"):
+    with pytest.raises(ValueError, match="moments='level' compares moments, but the given Systems have none"):
         LDSKernelMatrix(moments="level").fit(LDSIdentifier(1).fit_transform(X))
 
 

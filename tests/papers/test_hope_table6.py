@@ -229,7 +229,7 @@ def test_without_data_a_corpus_is_generated_once(corpus: Path, tmp_path: Path) -
 @parametrize(
     ("kind", "words"),
     [
-        ("rate", "1 channels of 8000 samples/s: convert it to one of 16000"),
+        ("rate", "1 channels of 8000 samples/s: convert the file to one channel of 16000"),
         ("stereo", "2 channels"),
         ("short", "a frame has 400"),
         ("cut", "copy both files again"),

@@ -627,7 +627,7 @@ def test_sentences_of_xarray(xr):
         (
             array("id", "time", "channel"),
             {"id": "mouse"},
-            "the DataArray has no dimension 'mouse' but, apart from 'time', 'id', ",
+            "the DataArray has no dimension 'mouse'; its dimensions other than 'time' are 'id', ",
         ),
         (array("id", "time", "channel"), {"label": "kind"}, "the DataArray has no variable 'kind'"),
         (

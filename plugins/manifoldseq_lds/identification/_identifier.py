@@ -143,20 +143,21 @@ class LDSIdentifier(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None)
     bound : float
         The largest singular value of A for ``stabilizer="clip"``.
     missing : {"error", "smooth"}
-        ``"error"`` raises an error for NaN, and ``"smooth"`` fills missing values first. To fill them, the sequence is
-        interpolated linearly and a system is identified, expectation maximization on the recorded values improves this
-        system until the log-likelihood per recorded value rises by less than 0.01 in a sweep, and the missing values
-        are replaced by the means of its Kalman smoother. Each channel needs at least one value in each sequence. The
-        filled values have no noise, so the noise of the systems is underestimated if many values are missing.
+        ``"error"`` raises an error for NaN, and ``"smooth"`` fills missing values before the identification. To fill
+        them, the sequence is interpolated linearly and a system is identified, expectation maximization on the recorded
+        values improves this system until the log-likelihood per recorded value rises by less than 0.01 in a sweep, and
+        the missing values are replaced by the means of its Kalman smoother. Each channel needs at least one value in
+        each sequence. The filled values have no noise, so the noise of the systems is underestimated if many values are
+        missing.
     method : {"pca", "n4sid", "em"}
-        ``"pca"`` uses principal components of the outputs as states (Doretto et al.), so that output noise shrinks the
-        eigenvalues of A toward zero. ``"n4sid"`` uses correlations of the past with the future, to which output noise
-        does not contribute, with five block rows (more if there are more states than outputs, fewer for short
-        sequences). Ten sweeps of expectation maximization with fixed A and C then estimate the covariances. ``"em"``
-        continues with `max_iter` sweeps that estimate all parameters from the recorded values alone. A sequence that
-        spans fewer than n dimensions has the system of ``"pca"``. An estimate of ``"n4sid"`` is rejected if its
-        log-likelihood per recorded value is lower than that of ``"pca"`` by more than 1: ten sweeps that estimate all
-        parameters then start from ``"pca"``.
+        ``"pca"`` uses principal components of the outputs as states (Doretto et al.); it is biased, because output
+        noise shrinks the eigenvalues of A toward zero. ``"n4sid"`` uses correlations of the past with the future, to
+        which output noise does not contribute, with five block rows (more if there are more states than outputs, fewer
+        for short sequences). Ten sweeps of expectation maximization with fixed A and C then estimate the covariances.
+        ``"em"`` continues with `max_iter` sweeps that estimate all parameters from the recorded values alone. A
+        sequence that spans fewer than n dimensions has the system of ``"pca"``. An estimate of ``"n4sid"`` is rejected
+        if its log-likelihood per recorded value is lower than that of ``"pca"`` by more than 1: ten sweeps that
+        estimate all parameters then start from ``"pca"``.
     covariance_type : {"diag", "full", "spherical"}
         The covariance of the output noise for ``"n4sid"`` and ``"em"``: one variance for each output, a full matrix, or
         one variance for all outputs. A full matrix for m outputs needs many times m time steps.

@@ -184,7 +184,10 @@ def keep_moment_weights(estimator: Any, which: str, systems: Systems) -> None:
     estimator.__dict__.pop("moment_weights_", None)
     if which in MOMENTS:
         if systems.moments is None:
-            raise ValueError(f"moments={quoted(which)} requires sequences, or Systems with moments: pass one of them")
+            raise ValueError(
+                f"moments={quoted(which)} compares moments, but the given Systems have none: pass the sequences, or "
+                "Systems with moments"
+            )
         estimator.moment_weights_ = moment_weights(systems.moments, which)
 
 

@@ -216,7 +216,8 @@ class _Part:
             samples, rate = read_audio(one.audio)
             if rate != RATE or samples.shape[1] != 1:
                 raise ms.storage.ReadError(
-                    f"{one.audio} has {samples.shape[1]} channels of {rate} samples/s: convert it to one of {RATE}"
+                    f"{one.audio} has {samples.shape[1]} channels of {rate} samples/s: convert the file to one "
+                    f"channel of {RATE} samples/s"
                 )
             labels = read_phn(one.labels)
             if labels.ends[-1] > len(samples) + _BEYOND:
