@@ -366,6 +366,7 @@ def manifoldseq_reproductions() -> Iterable[records.ReproductionSpec]:  # pyrigh
                 name="author2016-table2",
                 run="my_package.reproduction:table2",  # table2(**settings) -> rows with the paper's figures
                 paper="Author 2016, Table 2",
+                quick={"n_seeds": 1},
                 summary="Error rates on the two data sets of the paper",
             )
     """

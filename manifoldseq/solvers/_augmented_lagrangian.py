@@ -26,7 +26,7 @@ from ..objectives._counted import checked_like
 from ._around import UNUSUAL
 from ._base import Solver
 from ._iterates import Iterate, State, evaluate
-from ._saddle import leave_saddle
+from ._saddle import confirm, leave_saddle
 
 LARGEST = 1e12
 """Maximum penalty, because beyond it the objective is lost in rounding."""
@@ -42,6 +42,10 @@ NEARLY = 1e-3
 
 ROUNDING = 1e3
 """Derivatives of constraints along the manifold, in units of rounding, that count as zero."""
+
+STIFFER = 3
+"""How often the penalty is raised by 100 before a success, to tell a curvature of the constraints from one of the
+objective along them."""
 
 MOST_ROWS = 200
 """Maximum number of entries of the constraints whose gradients are computed one by one, with one pull-back each."""
@@ -157,8 +161,19 @@ class AugmentedLagrangian(Solver):
         return self._outcome(penalized, inner, measures, run)
 
     def confirm(self, problem: Problem, state: State, recent: tuple[Measures, ...], look: Look) -> Measures:
-        penalized = Penalized.of(problem, state).problem
-        return self._inner.confirm(penalized, state["inner"], recent, look)
+        penalized = Penalized.of(problem, state)
+        measures = self._inner.confirm(penalized.problem, state["inner"], recent, look)
+        # Along a set of minimizers with different multipliers, the Hessian of the augmented Lagrangian has negative
+        # eigenvalues of the order 1/penalty, which do not count. A negative curvature along the constraints stays.
+        for _ in range(STIFFER):
+            lowest = measures.curvature_ahead
+            if lowest is None or not lowest < 0 or not state["c"].size:
+                break
+            penalized.stiffen(100.0, state["c"])
+            measures = confirm(penalized.problem, evaluate(penalized.problem, state["x"]), recent, look)
+            if measures.curvature_ahead is not None and measures.curvature_ahead < 0.1 * lowest:
+                break
+        return measures
 
     def unclaimed_slope(self, problem: Problem, state: State, now: Measures) -> float:
         penalized = Penalized.of(problem, state).problem
@@ -390,6 +405,11 @@ class Penalized:
     @multipliers.setter
     def multipliers(self, multipliers: np.ndarray) -> None:
         self._multipliers = multipliers
+
+    def stiffen(self, factor: float, c: np.ndarray) -> None:
+        """Raise the penalty by a factor; at a point with these values of the constraints the gradient stays."""
+        self.multipliers = self.multipliers + (1.0 - factor) * self.penalty * c
+        self.penalty *= factor
 
     @property
     def units(self) -> np.ndarray:

@@ -170,6 +170,33 @@ def test_balanced_cut_of_a_path(p: int) -> None:
     assert_kkt(problem, result, lambda u: u - 0.5 * X @ (X.T @ u + u.T @ X))
 
 
+@pytest.mark.parametrize(("n", "p"), [(5, 2), (8, 2), (8, 3), (20, 2)])
+def test_minimizers_that_are_not_isolated(n: int, p: int) -> None:
+    """X and X Q are minimizers with other multipliers, where the augmented Lagrangian has curvatures below zero.
+
+    With the default rule and exact products, none of these runs ended before the limit of iterations.
+    """
+    A = np.diag(np.arange(1.0, n + 1))
+    f = ms.objective(lambda X: -np.vdot(X, A @ X), lambda X: -2 * A @ X, hessian_product=lambda X, U: -2 * A @ U)
+    columns = ms.constraint(
+        lambda X: X.sum(axis=0),
+        lambda X, w: np.tile(w, (n, 1)),
+        jacobian_product=lambda X, U: U.sum(axis=0),
+        hessian_product=lambda X, w, U: 0 * U,
+    )
+    flat = ms.Problem(Stiefel(n, p), f, equalities=columns)
+    Z = np.linalg.svd(np.ones((1, n)))[2][1:]
+    lowest = -np.linalg.eigvalsh(Z @ A @ Z.T)[-p:].sum()
+    for seed in range(3):
+        result = ms.minimize(flat, seed=seed, solver=SOLVER)
+        assert result.success and result.feasibility < 1e-6, (seed, result.status)
+        assert result.fun == pytest.approx(lowest, abs=1e-5)
+    # the second eigenvectors are a saddle along the constraint
+    start = np.ascontiguousarray((Z.T @ np.linalg.eigh(Z @ A @ Z.T)[1])[:, -p - 1 : -1])
+    result = ms.minimize(flat, start, solver=SOLVER)
+    assert not result.success or result.fun == pytest.approx(lowest, abs=1e-5)
+
+
 def test_products_bounds_and_other_metrics_of_a_point() -> None:
     """A point is a tuple, one factor is bounded, a constraint couples the factors."""
     M = Product(BoundedDiagonal(2, 0.5), Orthogonal(2), names=("lam", "V"))
