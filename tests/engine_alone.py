@@ -105,7 +105,7 @@ def use_the_engine() -> None:
 
 if __name__ == "__main__":
     more = names_that_need_more()
-    of_models = {"manifoldseq.models.ModelEstimator", "manifoldseq.models.RowMixture"}
+    of_models = {f"manifoldseq.models.{name}" for name in ("ModelEstimator", "RowMixture", "provenance")}
     others = set(more) - of_models
     assert of_models <= set(more) and all(name.startswith("manifoldseq.evaluation.") for name in others), more
     assert len(others) == 27, more
