@@ -82,8 +82,7 @@ class Stages:
         ----------
         function : callable
             ``function(task)`` returns a state as in :func:`manifoldseq.iterate`: arrays, numbers, strings and None, in
-            tuples and dicts.
-            Its own maps (`manifoldseq.execution.map_ordered`) use the executor of the context.
+            tuples and dicts. Its own maps (`manifoldseq.execution.map_ordered`) use the executor of the context.
         tasks : iterable
 
         Raises

@@ -42,7 +42,7 @@ def folder_of(folder: Any) -> Path:
 
 
 def figure_file(figure: Any) -> Path | None:
-    """Return the file that the parameter ``figure`` names, whose folder is made, or None."""
+    """Create the folder of the file that the parameter ``figure`` names, and return the file; None if there is none."""
     if figure is None:
         return None
     if not isinstance(figure, str | PathLike) or Path(figure).is_dir():

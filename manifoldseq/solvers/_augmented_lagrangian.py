@@ -44,8 +44,8 @@ ROUNDING = 1e3
 """Derivatives of constraints along the manifold, in units of rounding, that count as zero."""
 
 STIFFER = 3
-"""How often the penalty is raised by 100 before a success, to tell a curvature of the constraints from one of the
-objective along them."""
+"""Before a success, the penalty is raised at most so many times by 100 to examine a negative curvature: a curvature
+that falls below a tenth belongs to the penalty, and one that does not fall belongs to the objective."""
 
 MOST_ROWS = 200
 """Maximum number of entries of the constraints whose gradients are computed one by one, with one pull-back each."""

@@ -19,7 +19,6 @@ from ._base import one_of, positive_numbers, whole_numbers
 from ._iterates import Dot, Iterate, State, inner_product, secant
 from ._precondition import (
     Precondition,
-    begin,
     check_precondition,
     entries_of,
     has_scales,
@@ -27,6 +26,7 @@ from ._precondition import (
     no_scales,
     preconditioned,
     scale_of_entries,
+    scales_begin,
     steepest,
     with_pair,
 )
@@ -481,8 +481,8 @@ class QuasiNewton(Descent):
         memory = {"pairs": pairs, "held": held, "step": _newest(axis, pairs, kept["step"])}
         if "scales" in kept:
             memory |= with_pair(problem, new, pairs[-1] if learned else (s, 0 * s), kept, longer=LONGER)
-            if axis.any(begin(memory)):
-                astray = begin(memory) & self._astray(problem, new, memory)
+            if axis.any(scales_begin(memory)):
+                astray = scales_begin(memory) & self._astray(problem, new, memory)
                 memory["pairs"] = axis.where(astray, _no_pairs(axis, at, pairs), pairs)
         return memory, curvature
 

@@ -109,7 +109,9 @@ def with_pair(
     """
     old, steps = kept["scales"], kept["steps"] + 1
     new, curved = _in_units_of(_products(problem, at.x, *pair[:2]))
-    sums = np.where(curved, FORGET * old + new, old / np.repeat((1.0, longer), old.shape[-1] // 2))
+    sums = FORGET * old + new
+    if not curved.all():
+        sums = np.where(curved, sums, old / np.repeat((1.0, longer), old.shape[-1] // 2))
     now = np.asarray(steps == DELAY)[..., None]
     if now.any():
         sums = _probed(problem, at, sums, now & _unprobed(sums), hessian)
@@ -121,7 +123,7 @@ def has_scales(kept: State) -> Any:
     return kept["steps"] >= DELAY
 
 
-def begin(kept: State) -> Any:
+def scales_begin(kept: State) -> Any:
     """Return whether scales are used from this step on: a bool, or an array (B,) for rows."""
     return kept["steps"] == DELAY
 
