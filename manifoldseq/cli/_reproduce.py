@@ -25,7 +25,7 @@ _COLUMNS = ("model", "setting", "metric", "unit", "ours", "ours_se", "paper")
 @click.argument("name", required=False, shell_complete=completed_by("reproductions"))
 @click.option("--data", type=click.Path(exists=True, file_okay=False, path_type=Path), help="Folder with the data.")
 @set_option
-@click.option("--quick", is_flag=True, help="Take one or two minutes, on less data; --set still applies.")
+@click.option("--quick", is_flag=True, help="Run for one or two minutes on less data. --set overrides these settings.")
 @click.option("--resume", is_flag=True, help="Continue from the results that are saved.")
 @json_option
 def reproduce(

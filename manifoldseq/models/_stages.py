@@ -1,4 +1,4 @@
-"""Maps of independent tasks one after another, whose results a checkpoint stores: fits that are not iterations."""
+"""Fits that consist of maps of independent tasks instead of iterations; a checkpoint stores the results."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ FOLDER = "stages"
 
 
 class Stages:
-    """The maps of a fit, whose results a checkpoint stores.
+    """The maps of a fit without iterations, with a checkpoint of their results.
 
     A fit without iterations, such as the identification of many sequences, is a series of maps of independent tasks.
     With a checkpoint, every task is one iteration of :func:`manifoldseq.iterate`, and each map has its own folder. A

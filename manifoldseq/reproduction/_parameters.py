@@ -42,7 +42,7 @@ def folder_of(folder: Any) -> Path:
 
 
 def figure_file(figure: Any) -> Path | None:
-    """Create the folder of the file that the parameter ``figure`` names, and return the file; None if there is none."""
+    """Return the path in the parameter ``figure`` and create its folder; None if `figure` is None."""
     if figure is None:
         return None
     if not isinstance(figure, str | PathLike) or Path(figure).is_dir():

@@ -41,11 +41,11 @@ NEARLY = 1e-3
 """Violation of a start below which its gradients determine the initial multipliers."""
 
 ROUNDING = 1e3
-"""Derivatives of constraints along the manifold, in units of rounding, that count as zero."""
+"""Norm, in units of the rounding error, up to which a derivative of a constraint along the manifold counts as zero."""
 
 STIFFER = 3
-"""Before a success, the penalty is raised at most so many times by 100 to examine a negative curvature: a curvature
-that falls below a tenth belongs to the penalty, and one that does not fall belongs to the objective."""
+"""Before a success with a negative curvature, the penalty is multiplied by 100 up to this many times. If the negative
+curvature keeps more than a tenth of its size, it belongs to the objective; otherwise it belongs to the penalty."""
 
 MOST_ROWS = 200
 """Maximum number of entries of the constraints whose gradients are computed one by one, with one pull-back each."""
@@ -164,7 +164,8 @@ class AugmentedLagrangian(Solver):
         penalized = Penalized.of(problem, state)
         measures = self._inner.confirm(penalized.problem, state["inner"], recent, look)
         # Along a set of minimizers with different multipliers, the Hessian of the augmented Lagrangian has negative
-        # eigenvalues of the order 1/penalty, which do not count. A negative curvature along the constraints stays.
+        # eigenvalues of the order 1/penalty. They are no sign of a saddle point and vanish as the penalty grows. A
+        # negative curvature of the objective along the constraints does not vanish.
         for _ in range(STIFFER):
             lowest = measures.curvature_ahead
             if lowest is None or not lowest < 0 or not state["c"].size:
@@ -407,7 +408,7 @@ class Penalized:
         self._multipliers = multipliers
 
     def stiffen(self, factor: float, c: np.ndarray) -> None:
-        """Raise the penalty by a factor; at a point with these values of the constraints the gradient stays."""
+        """Multiply the penalty, and keep the gradient at a point where the constraints have the values `c`."""
         self.multipliers = self.multipliers + (1.0 - factor) * self.penalty * c
         self.penalty *= factor
 
@@ -589,9 +590,10 @@ class Penalized:
 
 
 def _without_rounding(rows: np.ndarray, size: float, x: Any) -> np.ndarray:
-    """Return derivatives along tangent vectors of a given size, in units of the entries, with zeros for rounding.
+    """Return the derivatives of constraints with the rows set to zero that contain only rounding errors.
 
-    Entries that are constant on the manifold, such as ``x @ x - 1`` on a sphere, have multipliers without meaning.
+    `size` is the largest norm of the tangent vectors, in the coordinates of the point. A constraint that is constant on
+    the manifold, such as ``x @ x - 1`` on a sphere, would otherwise get an arbitrary multiplier.
     """
     rows[np.square(rows).sum(axis=1) <= (ROUNDING * _eps(x) * size) ** 2] = 0.0
     return rows

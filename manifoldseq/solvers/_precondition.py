@@ -102,7 +102,7 @@ def no_scales(problem: Problem, at: Iterate) -> State:
 def with_pair(
     problem: Problem, at: Iterate, pair: Sequence[Vector], kept: State, hessian: str = "auto", longer: float = 1.0
 ) -> State:
-    """Return the memory after a step s that changed the gradient by y; without ⟨s, y⟩ > 0 all scales grow by `longer`.
+    """Return the memory after a step s that changed the gradient by y; without ⟨s, y⟩ > 0, scales grow by `longer`.
 
     Steps change most in the factors with large gradients. When scales are first used, products with the Hessian give
     those of the other factors.
@@ -161,9 +161,10 @@ def _probed(problem: Problem, at: Iterate, sums: np.ndarray, unknown: np.ndarray
 
 
 def scale_of_entries(problem: Problem, kept: State, dtype: Any, other: Any = 1.0) -> Vector:
-    """Return the scale of each entry of a flat vector: of its factor, the common scale if unknown, or `other`.
+    """Return the scale of each entry of a flat vector.
 
-    `other` is used before scales exist.
+    It is the scale of the factor of the entry, or the common scale if that of the factor is unknown. Before scales are
+    used, it is `other`.
     """
     scale, _ = _scales(kept["scales"])
     scale = np.where(np.asarray(has_scales(kept))[..., None], scale, np.asarray(other)[..., None])
@@ -183,9 +184,9 @@ def _scales(sums: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 def metric_of_factors(kept: State, before: np.ndarray) -> np.ndarray:
     """Return the scale of each factor relative to the common scale, as powers of 16: a metric for BB, (F,) or (B, F).
 
-    The step sizes of BB need a constant metric. The metric changes only after 5, 10, 20, 40, ... steps. If it followed
-    the scales in every step, BB would not find a mean of dynamical systems in 30,000 steps; with this rule it takes
-    1,100. Scales that differ by less than a factor of 16 count as equal.
+    BB needs a constant metric for its step sizes, so the metric changes only after 5, 10, 20, 40, ... steps. With a
+    metric that changes in every step, BB did not find a mean of dynamical systems in 30,000 steps; with this rule it
+    needs 1,100. A scale within a factor of 16 of the common scale counts as equal to it.
     """
     steps = np.asarray(kept["steps"])
     times = steps // DELAY
@@ -197,5 +198,5 @@ def metric_of_factors(kept: State, before: np.ndarray) -> np.ndarray:
 
 
 def entries_of(problem: Problem, values: np.ndarray) -> Vector:
-    """Return a flat vector with the number of every factor, (F,) or of rows (B, F), at each of its entries."""
+    """Return a flat vector in which every entry has the value of its factor; `values` is (F,), or (B, F) for rows."""
     return np.repeat(values, factor_sizes(problem.manifold), axis=-1)

@@ -87,7 +87,7 @@ _QUICK: dict[str, dict[str, object]] = {
         "figure": "runs/quick/hierarchical-storage/figure.png",
     },
 }
-"""Settings of runs of one or two minutes, in folders of their own: they replace no results of full runs."""
+"""Settings of runs of one or two minutes. Results are in separate folders and do not overwrite those of full runs."""
 
 
 @ms.hookimpl

@@ -83,16 +83,19 @@ class HOPE(ProjectedMixture):
     noise_gradient : {"full", "simplified"}
         The gradient (22) of the residual part, or the gradient for U U' = I (footnote 3).
     rows : {"orthonormal", "scaled", "free"}
-        The constraint on the rows of U. In appendix A they are orthogonal with a length of at least one
-        (``"scaled"``), or only the length is bounded and the penalty (15) keeps them apart (``"free"``). Both need
-        Gaussian components with ``normalize_z=False``, because lengths of rows would raise the likelihood of directions
-        without bound. Use ``solver="lbfgs"`` for scaled rows and ``"augmented-lagrangian"`` for free rows.
+        The constraint on the rows of U. ``"scaled"`` and ``"free"`` are the constraints of appendix A. Scaled rows are
+        orthogonal and have a length of at least one. Free rows only have a length of at least one, and the penalty (15)
+        makes them more orthogonal. Both need Gaussian components and ``normalize_z=False``: for directions, the
+        likelihood would increase without bound with the lengths of the rows. Use ``solver="lbfgs"`` for scaled rows and
+        ``"augmented-lagrangian"`` for free rows.
     jacobian : {"density", "printed"}
-        The sign of the term ``ln det(U U') / 2`` in the log-likelihood of a row if the rows of U are not orthonormal:
-        the sign of the change of variables, or the printed sign (44), (51), for scaled rows only. With the sign of the
-        change of variables, means and variances follow the lengths of the rows, which do not change the likelihood.
+        The sign of the term ``ln det(U U') / 2`` in the log-likelihood of a row if the rows of U are not orthonormal.
+        ``"density"`` is the sign of the change of variables. With it, the likelihood does not depend on the lengths of
+        the rows, because means and variances scale with them. ``"printed"`` is the sign of (44) and (51), for scaled
+        rows only.
     beta : float
-        The factor of the penalty (15) on free rows. The penalty has a kink at orthogonal rows, where a solver may stop.
+        The factor of the penalty (15) on free rows. The penalty is not differentiable at orthogonal rows, and a solver
+        may stop there.
     threshold : float, optional
         The threshold epsilon of the features (equation 39), by default the `quantile` of phi (equation 37) over the
         training rows.

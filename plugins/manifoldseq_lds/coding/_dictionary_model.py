@@ -24,7 +24,8 @@ Pair = tuple[Array, Array]
 
 MODEL = "lds.dictionary"
 _PATIENCE = 10
-"""Number of successive updates of an atom that is worse than a datum outside the bound of (12)."""
+"""The maximum number of further updates of an atom with a higher objective than that of the datum, outside the bound of
+(12), that it is to replace."""
 _SPARSE = 0.7
 """An atom that is used by at most this fraction of the data is updated with these data only."""
 
@@ -38,7 +39,8 @@ class Epoch:
     scale : float
         The factor of step sizes.
     path : tuple of ndarray or None
-        The atoms at which updates start, if atoms are beyond the bound of (12); the update replaces them.
+        The atoms at which updates start, if some atoms violate the bound of (12). The update of the atoms replaces this
+        value.
     spent : float
         The number of evaluated kernel values, which the update increases.
     """
@@ -78,7 +80,10 @@ class DictionaryModel:
     epoch: Epoch = field(default_factory=Epoch)
 
     def of(self, rows: Any, epoch: Epoch, shared: bool = False) -> DictionaryModel:
-        """Return the model of some of the data, with the initializers of all; `shared` kernel values are columns."""
+        """Return the model of the data in `rows`; its initializers still use all data.
+
+        With `shared`, its kernel values are columns of the kernel matrix of this model and are not computed again.
+        """
         made = replace(self, packed=self.packed[rows], self_values=self.self_values[rows], epoch=epoch)
         if shared:
             vars(made)["kernels"] = partial(_columns, self.kernels, rows)
@@ -86,7 +91,7 @@ class DictionaryModel:
 
     @cached_property
     def kernels(self) -> Callable[[Leaves], Pair]:
-        """The function from atoms to `kernels_of` them and the data."""
+        """The function that returns the kernel matrices of atoms and data, see `kernels_of`."""
         return ms.objectives.last_point(partial(_kernels, self.family, self.packed))
 
     @cached_property
@@ -95,10 +100,11 @@ class DictionaryModel:
         return ms.objectives.last_point(partial(_costs, self.kernels, self.self_values, self.alpha))
 
     def atom_problem(self, atoms: Leaves, Z: Array, overlap: Array, r: int) -> AtomProblem:
-        """Return the problem (10) of an atom, half of (9) with all codes fixed; `overlap` is ``Z Z' / N``."""
+        """Return problem (10) of atom r: half of (9) with codes and other atoms fixed; `overlap` is ``Z Z' / N``."""
         N, used = Z.shape[1], np.flatnonzero(Z[r])
         packed, z = (self.packed[used], Z[r, used]) if len(used) <= _SPARSE * N else (self.packed, Z[r])
-        # (10): weights -z_ir / N of the data, sum_i z_ir z_ij / N of the other atoms, half of that of the atom itself
+        # the weights in (10): -z_ir / N of datum i, sum_i z_ir z_ij / N of another atom j, and sum_i z_ir^2 / (2 N) of
+        # k(D_r, D_r)
         gamma = overlap[r].copy()
         gamma[r] = 0.0
         return AtomProblem(packed, -z / N, self.family.pack_atoms(atoms), gamma, overlap[r, r] / 2)
@@ -139,7 +145,7 @@ def value(model: DictionaryModel, point: Point) -> float:
 
 
 def value_and_gradient(model: DictionaryModel, point: Point) -> tuple[float, Point]:
-    """Return the objective (9) and its derivatives; by codes that are zero, the subgradient of least norm."""
+    """Return the objective (9) and its gradient, for codes that are zero the subgradient of least norm."""
     (atoms, Z), N = point, point[1].shape[1]
     overlap, by_atom = Z @ Z.T / N, []
     for r in range(len(Z)):
@@ -157,7 +163,8 @@ def codes(model: DictionaryModel, point: Point) -> Point:
 def atoms(model: DictionaryModel, point: Point) -> Point:
     """Return the point after one update of every atom that is used, with fixed codes.
 
-    With a path, updates start at its atoms; an atom is kept as long as it is better than the result.
+    If `model.epoch.path` is given, updates start at its atoms, and an atom of the point is replaced only if the result
+    is at least as good.
     """
     (found, Z), family, epoch = point, model.family, model.epoch
     overlap, path = Z @ Z.T / Z.shape[1], epoch.path
@@ -168,7 +175,7 @@ def atoms(model: DictionaryModel, point: Point) -> Point:
         atom, calls = family.updated(start, problem, epoch.scale)
         if path is not None:
             better = family.better(atom, old, problem)
-            for _ in range(_PATIENCE):  # an epoch that changes no atom ends the run
+            for _ in range(_PATIENCE):  # an epoch that changes no atom would end the run
                 if better is atom:
                     break
                 atom, more = family.updated(atom, problem, epoch.scale)

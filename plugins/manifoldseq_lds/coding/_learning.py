@@ -1,4 +1,4 @@
-"""Dictionary learning (9) as a pure step: codes, then atoms one after the other, dead atoms replaced; mini-batches."""
+"""Dictionary learning (9): an epoch updates atoms and codes, on all data or mini-batches, and replaces unused atoms."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def coding(family: AtomFamily, packed_atoms: Any, packed: Any, alpha: float) -> 
 
 
 def coded(problem: ms.Problem, atoms: Leaves, start: Array | None = None) -> Coding:
-    """Return the codes of the data of a problem of the model ``lds.dictionary``, by the parts of its record."""
+    """Return the codes of the data of a problem, by the update ``codes`` of the model ``lds.dictionary``."""
     model = problem.data.model
     start = np.zeros((model.n_atoms, len(model.packed))) if start is None else start
     point = atoms, _update(problem, "codes")((atoms, start))[1]
@@ -47,7 +47,7 @@ def coded(problem: ms.Problem, atoms: Leaves, start: Array | None = None) -> Cod
 
 
 def updated(problem: ms.Problem, point: Point) -> Leaves:
-    """Return the atoms after one update of each with fixed codes, by the record."""
+    """Return the atoms after one pass of the update ``atoms`` of the registered model, with fixed codes."""
     return _update(problem, "atoms")(point)[0]
 
 
@@ -57,7 +57,7 @@ def _update(problem: ms.Problem, name: str) -> Any:
 
 @dataclass(frozen=True)
 class Learning:
-    """One dictionary-learning problem, with the steps that solve it by the parts of its record.
+    """One dictionary-learning problem and its epochs, which apply the updates of the registered model.
 
     Parameters
     ----------
@@ -74,7 +74,7 @@ class Learning:
 
     @property
     def model(self) -> DictionaryModel:
-        """The data of all sequences."""
+        """The model of all data."""
         return self.problem.data.model
 
     def start(self, init: str | Systems, rng: np.random.Generator, number: int) -> tuple[State, ms.Measures]:
@@ -130,7 +130,7 @@ class Learning:
         return state if near is None else {**state, "path": near if path is None else path}
 
     def _problem(self, model: DictionaryModel) -> ms.Problem:
-        """Return the problem of some of the data, or of an epoch."""
+        """Return the problem of a model: of a mini-batch, or of all data with the quantities of an epoch."""
         return self.problem.data.spec.problem(ms.Prepared(model))
 
     def _batches(
@@ -146,7 +146,7 @@ class Learning:
             batch = self._problem(self.model.of(rows, epoch))
             made = coded(batch, atoms, codes[:, rows])
             codes[:, rows], squared[rows] = made.codes, made.squared
-            # the objective of data that no later batch contains
+            # each datum contributes to the objective once: in the last batch that contains it
             final = last[rows] == i
             if final.all():
                 total += len(rows) * made.fun

@@ -20,9 +20,10 @@ def stages_of(
     checkpoint: ms.storage.Checkpoint | str | Path | None = None,
     resume: bool = False,
 ) -> Stages:
-    """Return the stages of a fit of an estimator, which depend on its parameters, X and further data.
+    """Return the stages of a fit. Their checkpoint belongs to the parameters of the estimator, X and `data`.
 
-    The systems also depend on the sweeps of the identifier, which fingerprints of estimators leave out.
+    It also belongs to the identifier's `max_iter`, which the fingerprint of an estimator does not contain but which
+    changes the systems.
     """
     store = marked(checkpoint, lambda: (estimator, X if isinstance(X, Systems) else identifier._check(X), *data))
     return Stages(int(identifier.max_iter), observers=observers, checkpoint=store, resume=resume)

@@ -135,8 +135,8 @@ def table1(
     seeds : int
         Number of seeds of patches and model. Results are means with standard errors over the seeds.
     models : sequence of {"kmeans", "kmeans-distance", "spkmeans", "movmf", "pca-movmf", "hope"}
-        Models of patches, the rows of the table. The paper's feature of k-means is that of ``"kmeans-distance"``,
-        max(0, abs(x - mu_k) - epsilon).
+        The models of the patches, one for each row of the table. ``"kmeans-distance"`` is k-means with the feature of
+        the paper, ``max(0, norm(x - mu_k) - epsilon)``. ``"kmeans"`` uses the mean distance minus the distance.
     search : bool
         Repeat the choice of settings for each model and K, with seed 0, on 10 000 held-out training images, after
         learning from 20 000 others. Three choices times three values of C are compared for every model. By default the

@@ -258,11 +258,11 @@ def table4(
     dropout_epochs : int
         Number of epochs with dropout; the paper uses 500.
     columns : sequence of {"without", "with"}
-        Without dropout, with dropout.
+        Columns of the table: networks trained without and with dropout.
     models : sequence of {"baseline", "hope"}
         Plain networks, and networks with HOPE layers.
     n_train : int, optional
-        Number of training images, the first ones; by default all 60 000.
+        Train on the first `n_train` images only; by default on all 60 000.
     """
     models, columns, place = names("models", models, KINDS[:2]), names("columns", columns, COLUMNS), folder_of(folder)
     _check(seeds, epochs, orthogonality, search)
