@@ -397,7 +397,7 @@ def test_product_quantization():
      ({"bytes_per_frame": 0.01}, "pass at least"),
      ({"bytes_per_frame": 1, "n_groups": 2}, "defaults of subspace and n_groups"),
      ({"bytes_per_frame": 1, "subspace": "per-node"}, "defaults of subspace and n_groups"),
-     ({"relative": True, "n_groups": 2}, "leave subspace"),
+     ({"relative": True, "n_groups": 2}, "leave these two out"),
      ({"segment_length": "long"}, "segment_length='long'"),
      ({"subspace": "own"}, "'shared' or 'per-node'"),
      ({"summary": "max"}, "'mean' or 'key'"), ({"beam": 0}, "beam=0"), ({"n_groups": 0}, "n_groups=0"),
