@@ -13,7 +13,6 @@ from sklearn.utils.validation import check_is_fitted
 
 import manifoldseq as ms
 from manifoldseq.estimators import (
-    available_where,
     check_choice,
     check_number,
     check_parameters,
@@ -33,8 +32,9 @@ from ._choice import CRITERIA, GATES, SIZES, Setting, choose
 from ._expectation import Conditional, Expectation
 from ._maximization import UPDATES
 from ._objective import log_likelihood, private_sizes
-from ._parameters import COVARIANCE_TYPES, Array, Mixture, check_fits, check_same
+from ._parameters import COVARIANCE_TYPES, Array, Mixture, check_fits
 from ._patterns import Mask, kinds, observed_views, patterns
+from ._shrunk import Scatter
 from ._starts import check_init
 from ._statistics import Statistics
 from ._views import (
@@ -85,22 +85,13 @@ _OF_FIT = (
     *("objective_", "log_likelihood_", "n_iter_", "n_evaluations_", "repairs_", "history_", "status_"),
     "provenance_",
 )
-_OF_BATCHES = ("floor_", "statistics_", "batches_")
+_OF_BATCHES = ("moments_", "pooled_", "weight_", "statistics_", "batches_")
 """Attributes that only one of `fit` and `partial_fit` sets, and that the other removes."""
 
 
 def _numbers(N: int) -> list[int]:
     """Return the numbers of components that "auto" compares for N rows."""
     return [k for k in _GRID["n_components"] if k == 1 or 20 * k <= N]
-
-
-def _check_online(estimator: Any) -> None:
-    """Raise AttributeError if `partial_fit` is not available: a batch does not determine a pooled covariance."""
-    if estimator.covariance_type not in COVARIANCE_TYPES:
-        raise AttributeError(
-            f"partial_fit supports covariance_type='diag' and 'full', not {quoted(estimator.covariance_type)}: a batch "
-            "does not determine the target of shrinkage"
-        )
 
 
 class MixturePCCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, DensityMixin, ModelEstimator):
@@ -249,7 +240,7 @@ class MixturePCCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, DensityMixi
     0.3
     """
 
-    stored_types = (Mixture, Statistics, ms.models.Choice, ms.models.Step)
+    stored_types = (Mixture, Moments, Statistics, Scatter, ms.models.Choice, ms.models.Step)
 
     def __init__(
         self,
@@ -358,14 +349,14 @@ class MixturePCCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, DensityMixi
             )
         return self
 
-    @available_where(_check_online)
     @one_blas_thread()
     def partial_fit(self, X: Any, Y: Any = None, *more: Any, sample_weight: Any = None) -> Self:
         """Take one step of online EM with a batch of rows (Cappé and Moulines 2009).
 
-        For ``covariance_type`` ``"diag"`` and ``"full"``, with ``n_components`` and ``n_latent`` as numbers. The first
-        batch determines the start and the noise floor. It needs at least K rows and should be typical. A batch after
-        `fit` is a first batch, too: to continue from a fit, pass its ``mixture_`` as ``init``.
+        The first batch determines the start, the noise floor and the covariance S_0 that others are shrunk to. It needs
+        at least K rows and should be typical. The weight nu of S_0 is compared with the number of rows of all batches.
+        Pass ``n_components`` and ``n_latent`` as numbers: a parameter that is "auto" has its first value and is not
+        chosen. A batch after `fit` is a first batch, too: to continue from a fit, pass its ``mixture_`` as ``init``.
 
         Parameters
         ----------
@@ -381,19 +372,19 @@ class MixturePCCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, DensityMixi
             additive = _additive_of(problem)
             self._keep(setting)
             self._forget(*_OF_FIT)
-            self.floor_ = problem.data.model.floor
+            self.moments_, self.pooled_, self.weight_ = data.moments, problem.data.model.shrunk_to, data.n
             self._remember(data.views, names)
         else:
             self._check_settings()
+            setting = self._setting_of_batches()
             views = self._checked(X, Y, *more, missing=self.missing == "em")
-            data = CheckedViews(views, origin=self.statistics_.origin, floor=self.floor_, holes=kinds(views))
-            data = _weighted(data, sample_weight, 1)
-            wanted = self._given_setting(data.views)
-            check_same(self.mixture_, wanted.n_components, wanted.n_latent, self.covariance_type == "full")
-            problem, _ = self._stated(wanted, data, running=True)
+            data = _weighted(CheckedViews(views, self.moments_, holes=kinds(views)), sample_weight, 1)
+            weight = self.weight_ + data.n
+            data = replace(data, begun=(self.pooled_, weight))
+            problem, _ = self._stated(setting, data, running=True)
             x, running, batches = self.mixture_.point, self.statistics_, self.batches_
             additive = _additive_of(problem)
-            self.n_rows_ += len(data.views[0])
+            self.n_rows_, self.weight_ = self.n_rows_ + len(data.views[0]), weight
         share = (batches + 1) ** -FORGETTING
         x, self.statistics_ = learned(additive, x, running, additive.sums(x), share)
         self.batches_ = batches + 1
@@ -610,6 +601,10 @@ class MixturePCCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, DensityMixi
         return self.covariance_type not in COVARIANCE_TYPES
 
     @property
+    def _has_full_noise(self) -> bool:
+        return self.covariance_type in ("shrunk", "full")
+
+    @property
     def _n_features_out(self) -> int:
         return self.mixture_.n_components * self.mixture_.n_latent
 
@@ -703,7 +698,6 @@ class MixturePCCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, DensityMixi
         given["n_private"] = min(given.get("n_private", first["n_private"]), max(sizes) - 1) if low_rank else 0
         setting = Setting(**(first | given))
         check_fits(sizes, N, setting.n_components, setting.n_latent)
-        full = self.covariance_type in ("shrunk", "full")
         private = private_sizes(setting.n_private, sizes) if low_rank else ()
         needed = _covariance_bytes(self.covariance_type, sizes, setting.n_components)
         if needed > _MOST_COVARIANCES:
@@ -713,8 +707,25 @@ class MixturePCCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, DensityMixi
                 "'diag', which do not store them"
             )
         names = tuple(ms.get_model(self._model_name).initializers)
-        check_init(self.init, names, sizes, setting.n_components, setting.n_latent, full, private)
+        check_init(self.init, names, sizes, setting.n_components, setting.n_latent, self._has_full_noise, private)
         return setting
+
+    def _setting_of_batches(self) -> Setting:
+        """Return the setting of the first batch; raise an error if the parameters have other numbers now."""
+        kept = Setting(**{name: getattr(self, f"{name}_") for name in Setting.__dataclass_fields__})
+        # four kinds: a full or a diagonal covariance in each view, with or without a prior
+        same = (self.mixture_.full, not np.isnan(kept.shrinkage)) == (self._has_full_noise, self._has_prior)
+        names = ("n_components", "n_latent", *(("shrinkage", "diagonal") if self._has_prior else ()))
+        given = {name: value for name in names if not isinstance(value := getattr(self, name), str)}
+        same = same and all(getattr(kept, name) == value for name, value in given.items())
+        if self.covariance_type == "low-rank" and not isinstance(self.n_private, str):
+            same = same and private_sizes(self.n_private, self.mixture_.views) == self.mixture_.private
+        if not same:
+            raise ValueError(
+                f"the settings differ from those of {quoted(self.mixture_)}, which earlier batches fitted: restore "
+                "them, or use a new estimator"
+            )
+        return kept
 
     def _setting(self, data: CheckedViews) -> Setting:
         """Return the setting of a fit, after the choice of the values that are "auto"."""

@@ -42,7 +42,7 @@ class Model:
     Attributes
     ----------
     n : float
-        Sum of the weights of the rows.
+        Sum of the weights of the rows; of all rows until now, if they arrive in batches.
     sizes : tuple of int
         Columns of each view.
     n_components, n_latent : int
@@ -59,8 +59,9 @@ class Model:
     data : CheckedViews, optional
         The views, which only starts need.
     constant : ndarray of bool of shape (D,), optional
-    pooled : ndarray of shape (D, D), optional
-        Columns that are constant, and the covariance of the prior; of the model ``mpcca.shrunk``.
+        Columns that are constant; of the model ``mpcca.shrunk``.
+    pooled : ndarray of shape (D, D) or Mixture, optional
+        What covariances are shrunk to: the covariance of the prior of the model ``mpcca.shrunk``, or one component.
     known : tuple, optional
         The sums of the clusters of the prior, after the states of the generator before and after their k-means.
     """
@@ -105,7 +106,16 @@ class Model:
     @cached_property
     def common(self) -> LowRank:
         """The common loadings and noise of the components, from which all starts with low-rank noise begin."""
-        return LowRank.of(self.drawn(np.random.default_rng(0)), self.private)
+        return (
+            LowRank(self.pooled)
+            if self.pooled is not None
+            else LowRank.of(self.drawn(np.random.default_rng(0)), self.private)
+        )
+
+    @property
+    def shrunk_to(self) -> Any:
+        """What covariances are shrunk to, which later batches need; None without a prior."""
+        return self.common.pooled if self.private and self.shrinkage else self.pooled
 
     @cached_property
     def prior(self) -> Prior | None:
@@ -207,9 +217,11 @@ def prepare(
     table, kind = (None, None) if data.holes is None else data.holes
     sizes = data.n, data.sizes, n_components, n_latent, full
     model = Model(*sizes, origin, floor, update, private, shrinkage, diagonal, table, data)
+    if data.begun is not None:
+        model = replace(model, pooled=data.begun[0], n=data.begun[1])
     _ = model.prior  # here, before starts ask for it in threads
     blocks = ms.execution.RowBlocks.of(*data.views, data.weights, kind)
-    return ms.Prepared(model, blocks, replace(model, shrinkage=0.0, data=None))
+    return ms.Prepared(model, blocks, replace(model, shrinkage=0.0, data=None, pooled=None))
 
 
 def checked(

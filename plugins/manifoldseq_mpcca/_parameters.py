@@ -7,8 +7,6 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from manifoldseq.estimators import quoted
-
 Array = NDArray[np.floating[Any]]
 
 COVARIANCE_TYPES = ("diag", "full")
@@ -313,12 +311,3 @@ def check_fits(sizes: tuple[int, ...], N: int, n_components: int, n_latent: int)
     if n_latent > min(sizes):
         v = sizes.index(min(sizes))
         raise ValueError(f"n_latent={n_latent} exceeds the {min(sizes)} columns of view {v}: lower n_latent")
-
-
-def check_same(mixture: Mixture, n_components: int, n_latent: int, full: bool) -> None:
-    """Raise ValueError if the settings no longer describe a mixture."""
-    if (mixture.n_components, mixture.n_latent, mixture.full) != (n_components, n_latent, full):
-        raise ValueError(
-            f"the settings differ from those of {quoted(mixture)}, which earlier batches fitted: restore them, or use "
-            "a new estimator"
-        )

@@ -128,6 +128,8 @@ def prepare(
     sizes = data.n, data.sizes, n_components, n_latent, True, moments.mean, noise_floor * moments.variance
     model = Model(*sizes, shrinkage=shrinkage, diagonal=diagonal, patterns=table, data=data, constant=moments.constant)
     blocks, sweep = ms.execution.RowBlocks.of(*data.views, data.weights, kind), replace(model, data=None)
+    if data.begun is not None:
+        return ms.Prepared(replace(model, pooled=data.begun[0], n=data.begun[1]), blocks, sweep)
 
     def found(mixture: Mixture) -> Scatter:
         return blocks.sum(statistics, sweep, mixture.point)

@@ -263,6 +263,9 @@ class CheckedViews:
         Lower bound of the noise variances; by default a fraction of the variances of the columns.
     holes : (ndarray of shape (P, ceil(D / 8)), ndarray of shape (N,)), optional
         The patterns of missing values from `kinds`; None if no value is missing.
+    begun : (Mixture, ndarray of shape (D, D) or None; float), optional
+        For a batch after the first: what the covariances of the components are shrunk to (computed from the first
+        batch), and the number of rows of all batches.
     """
 
     views: list[View]
@@ -271,6 +274,7 @@ class CheckedViews:
     origin: NDArray[Any] | None = None
     floor: NDArray[Any] | None = None
     holes: tuple[NDArray[np.uint8], NDArray[Any]] | None = None
+    begun: tuple[Any, float] | None = None
 
     @property
     def n(self) -> float:

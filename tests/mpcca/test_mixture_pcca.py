@@ -204,9 +204,15 @@ def test_settings_hold_from_batch_to_batch():
     model = MixturePCCA(2, 2, random_state=0, covariance_type="diag").partial_fit(views)
     with pytest.raises(ValueError, match=r"the settings differ from those of Mixture\(K=2, .*restore them, or use"):
         clone(model).partial_fit(views).set_params(n_components=3).partial_fit(views)
+    for other in ({"covariance_type": "full"}, {"covariance_type": "shrunk"}, {"n_latent": 1}):
+        with pytest.raises(ValueError, match="the settings differ"):
+            clone(model).partial_fit(views).set_params(**other).partial_fit(views)
     with pytest.raises(ValueError, match="update='old' is not known"):
         model.set_params(update="old").partial_fit(views)
-    assert model.batches_ == 1
+    shrunk = MixturePCCA(2, 2, random_state=0).partial_fit(views).partial_fit([view[:1] for view in views])
+    assert (model.batches_, shrunk.batches_) == (1, 2)
+    with pytest.raises(ValueError, match="the settings differ"):
+        shrunk.set_params(shrinkage=15.0).partial_fit(views)
 
 
 def test_resume_and_interrupt(tmp_path):
@@ -412,13 +418,49 @@ def test_weights_of_a_batch_count_rows():
         weighted.partial_fit(*views, sample_weight=np.zeros(120))
 
 
-@pytest.mark.parametrize("covariance_type", ["shrunk", "low-rank"])
-def test_the_missing_partial_fit_says_who_has_it(covariance_type):
-    model = MixturePCCA(covariance_type=covariance_type)
-    assert not hasattr(model, "partial_fit")
-    with pytest.raises(AttributeError) as caught:
-        model.partial_fit(X, Y)
-    assert "partial_fit supports covariance_type='diag' and 'full'" in str(caught.value)
+@pytest.mark.parametrize(("covariance_type", "passes"), [("shrunk", 1), ("low-rank", 4)])
+def test_batches_are_shrunk_like_all_rows(covariance_type, passes, tmp_path):
+    """The target comes from the first batch, its weight is compared with all rows; a file continues like the model."""
+    m = mixture(K=2, spread=3, full=covariance_type == "shrunk")
+    views, _ = drawn(m, 3000)
+    options = dict(covariance_type=covariance_type, shrinkage=100.0, diagonal=0.2, random_state=0)
+    options |= {"n_private": 1} if covariance_type == "low-rank" else {}
+    model, whole = MixturePCCA(2, 2, **options), MixturePCCA(2, 2, **options).fit(views)
+    scores = []
+    for rows in np.split(np.arange(3000), 20) * passes:
+        scores.append(model.partial_fit([view[rows] for view in views]).score(views))
+    assert scores[0] < scores[-1] and whole.score(views) - scores[-1] < 0.02
+    assert (model.batches_, model.n_rows_, model.weight_) == (20 * passes, 3000 * passes, 3000.0 * passes)
+    ms.storage.save_model(model, tmp_path)
+    batch = [view[:100] for view in views]
+    again = ms.storage.load_model(tmp_path).partial_fit(batch)
+    np.testing.assert_array_equal(again.mixture_.loadings, model.partial_fit(batch).mixture_.loadings)
+
+
+def test_the_first_batch_is_one_iteration_and_later_ones_weigh_the_prior_by_all_rows():
+    """Oracle: the M-step written out for one component, whose mean and covariance need no responsibilities."""
+    rng = np.random.default_rng(0)
+    V = rng.standard_normal((120, 5)) @ rng.standard_normal((5, 5))
+    batches = V[:80], V[80:]
+    options = dict(covariance_type="shrunk", shrinkage=30.0, diagonal=0.5, noise_floor=1e-6, random_state=0)
+    model = MixturePCCA(1, 2, **options)
+    for batch in batches:
+        model.partial_fit(batch[:, :3], batch[:, 3:])
+    share = 2.0**-ms.solvers.FORGETTING
+    first, second = (1 - share) / 80, share / 40
+    mean = first * batches[0].sum(axis=0) + second * batches[1].sum(axis=0)
+    moment = first * batches[0].T @ batches[0] + second * batches[1].T @ batches[1]
+    pooled = np.cov(batches[0].T, bias=True)
+    variance = np.diag(pooled)
+    target = 0.5 * pooled + np.diag(0.5 * (variance + 1e-6 * variance) + 0.5 * 1e-6 * variance)
+    nu = 30.0 / 120
+    S = (moment - np.outer(mean, mean) + nu * target) / (1 + nu)
+    np.testing.assert_allclose(model.mixture_.means[0], mean, atol=1e-12)
+    found = model.mixture_
+    for v, c in enumerate((slice(0, 3), slice(3, 5))):  # views keep their covariance; with d = 2 the rest is kept, too
+        own = found.loadings[0, c] @ found.loadings[0, c].T + found.noise[v][0]
+        np.testing.assert_allclose(own, S[c, c], atol=1e-10)
+    np.testing.assert_allclose(found.loadings[0, :3] @ found.loadings[0, 3:].T, S[:3, 3:], atol=1e-8)
 
 
 def test_scores_of_pairs_say_what_they_compare(fitted):
