@@ -32,6 +32,7 @@ _COLUMNS = ("nit", "time", "fun", "grad_norm", "feasibility", "nfev")
 _NUMBERS = (
     *("fun", "grad_norm", "feasibility", "step_size", "egrad_norm"),
     *("curvature", "curvature_ahead", "scale", "pushed_inward", "complementarity", "unclaimed_slope"),
+    "distance",
 )
 
 

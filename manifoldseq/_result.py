@@ -117,6 +117,9 @@ class Measures:
     unclaimed_slope : float, optional
         Slope of the objective along a random tangent vector of length one, minus the slope from the gradient; measured
         before a run ends with success, and zero unless the objective contradicts the gradient.
+    distance : float, optional
+        Distance to the minimizer of the model of a solver (the length of its undamped step), which may exceed
+        ``‖g‖/κ`` by the condition number; infinite where the distance must not decide.
     """
 
     fun: float
@@ -133,12 +136,14 @@ class Measures:
     pushed_inward: float | None = None
     complementarity: float | None = None
     unclaimed_slope: float | None = None
+    distance: float | None = None
 
     def kept(self) -> tuple[float | None, ...]:
         """Return the numbers that a stopping rule can use, for the state of a solver with an inner solver."""
         return (
             *(self.fun, self.grad_norm, self.feasibility, self.step_size, self.egrad_norm),
             *(self.curvature, self.curvature_ahead, self.scale, self.pushed_inward, self.complementarity),
+            self.distance,
         )
 
     @classmethod
@@ -146,7 +151,7 @@ class Measures:
         """Return the measures from the numbers of :meth:`kept`."""
         measures = cls(*kept[:5])
         measures.curvature, measures.curvature_ahead, measures.scale, measures.pushed_inward = kept[5:9]
-        measures.complementarity = kept[9]
+        measures.complementarity, measures.distance = kept[9:11]
         return measures
 
     def with_evaluations(self, evaluations: Evaluations) -> Measures:
@@ -166,6 +171,7 @@ class Measures:
             self.pushed_inward,
             self.complementarity,
             self.unclaimed_slope,
+            self.distance,
         )
 
 

@@ -333,7 +333,8 @@ class PredictedDecrease(StoppingRule):
         ``‖g‖²/2κ ≤ tol·|f|``  or  ``‖g‖/κ ≤ √tol/100·X``
 
     where X is the scale of the point: its norm, or 1 on manifolds that measure lengths in logarithms (of a product, the
-    smallest among its factors). The rule does not depend on the start, and it does not change if the objective is
+    smallest among its factors). A solver with a model of the objective, such as ``lm``, measures both by the step to
+    the minimizer of its model. The rule does not depend on the start, and it does not change if the objective is
     multiplied by a number. The curvatures of the last two steps must be positive and agree within a factor of 100, and
     the last step must have been short (``X/100``) or must have changed the value little (``|f|/1000``). Near the
     boundary of an open manifold the negative Euclidean gradient must not point inward. Before a run of ``minimize``
@@ -438,7 +439,7 @@ class PredictedDecrease(StoppingRule):
             return False
         way = now.grad_norm / curvature
         level, most = self._within(now, eps, times)
-        return 0.5 * now.grad_norm * way <= level or way <= most < math.inf
+        return 0.5 * now.grad_norm * way <= level or max(way, now.distance or 0.0) <= most < math.inf
 
     def _within(self, now: Measures, eps: float, times: float) -> tuple[float, float]:
         decrease, step = tolerances(self, eps, times)

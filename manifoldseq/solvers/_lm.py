@@ -13,16 +13,18 @@ import numpy as np
 from .._problem import Problem
 from .._residual_system import Linearized, System
 from .._result import Measures, Point, Status
-from .._stopping import Look
+from .._stopping import LOOSE, Look
 from ..linalg import LINEAR, dtype_of, flatten, freeze, method_for, norm
 from ..losses import GRADUATION, Graduated
 from ._base import Solver, one_of, positive_numbers
 from ._iterates import Iterate, State, retracted
-from ._saddle import PROBES, PRODUCTS, leave_saddle, lowest_curvature, stationary
+from ._saddle import PROBES, PRODUCTS, curvature_ahead, leave_saddle, lowest_curvature, stationary
 
 ACCEPT, TRIALS, LEAST, TINY = 1e-4, 40, 1e-12, 1e-12
 """The share of the predicted decrease that a step keeps, the most dampings tried, the least damping, and the least
 entry of the diagonal that it multiplies, relative to the largest."""
+SLIGHT = 1e-9
+"""Before a success, a step with a larger damping is replaced by one with the least damping."""
 
 
 @dataclass(frozen=True)
@@ -49,7 +51,8 @@ class LM(Solver):
     Notes
     -----
     Gauss–Newton steps converge linearly if the residuals at the minimum are large: ``"lbfgs"`` may be faster on such
-    small dense problems. Before a success, products with the Hessian look for negative curvature in random directions.
+    small dense problems. Before a success, the decrease is predicted by a step without damping, and products with the
+    Hessian look for negative curvature in random directions.
     With ``loss="gnc"`` the first iterations minimize wider losses, see
     :class:`manifoldseq.losses.Graduated`; the objective in the history is that of the loss itself.
 
@@ -134,12 +137,25 @@ class LM(Solver):
         if state["widened"] > 1.0:
             return now
         now = at.at_boundary(problem.manifold, now)
+        if at.fun == 0:  # no loss is negative
+            return dataclasses.replace(now, curvature_ahead=0.0)
         still = stationary(at)
         steps = PRODUCTS if still else PROBES
         lowest, _, negative = lowest_curvature(problem, at, None, steps, decrease=look.decrease)
         if negative or still:
             return dataclasses.replace(now, curvature_ahead=lowest)
-        return dataclasses.replace(now, curvature_ahead=now.curvature)
+        # a damped step may be short where the minimizer is far
+        slight, g = state["lam"] <= SLIGHT, state["g"]
+        delta = state["delta"] if slight else self._solution(_system(problem), g, state["data"], LEAST)
+        least = 50 * float(np.finfo(dtype_of(at.x)).eps) * abs(now.fun)
+        ended = len(recent) > 1 and abs(now.fun - recent[-2].fun) <= least
+        curvature, distance = _ahead(at, g, delta, now.step_size, ended)
+        times = LOOSE if ended else 1
+        decrease = 0.5 * at.grad_norm * (at.grad_norm / curvature) if curvature else math.inf
+        if slight or decrease <= times * look.decrease or distance <= times * look.way:
+            return dataclasses.replace(now, curvature=curvature, distance=distance, curvature_ahead=curvature)
+        # where the Gauss–Newton matrix is nearly singular, the Hessian says more
+        return dataclasses.replace(now, curvature_ahead=curvature_ahead(problem, at, now.curvature or 0.0, look, None))
 
     def _at(
         self, problem: Problem[Point], x: Point, lam: float, widened: float, length: float | None
@@ -149,15 +165,14 @@ class LM(Solver):
         made = system.linearize(x, widened)
         fun = made.fun if widened == 1.0 else system.value(x)
         delta = self._solution(system, made.gradient, made.data, lam) if math.isfinite(made.fun) else None
-        ahead = 0.0 if delta is None else -float(made.gradient @ delta)
-        grad_norm = norm(made.gradient)
-        at = _iterate(problem, x, fun, made, grad_norm)
+        at = _iterate(problem, x, fun, made, norm(made.gradient))
         state = at.state(
             lam=lam, widened=widened, surrogate=made.fun, g=made.gradient, data=made.data, delta=delta,
         )  # fmt: skip
-        # ‖g‖²/2κ is then the decrease that the Gauss–Newton model predicts
-        curvature = grad_norm * (grad_norm / ahead) if ahead > 0 and widened == 1.0 else None
-        return state, at.measures(problem.manifold, length, curvature)
+        if widened > 1.0:
+            return state, at.measures(problem.manifold, length)
+        curvature, distance = _ahead(at, made.gradient, delta, length)
+        return state, dataclasses.replace(at.measures(problem.manifold, length, curvature), distance=distance)
 
     def _solution(self, system: System, g: np.ndarray, data: np.ndarray, lam: float) -> np.ndarray | None:
         damped = data.copy()
@@ -181,6 +196,23 @@ def _system(problem: Problem) -> System:
 def _diagonal(system: System, data: np.ndarray) -> np.ndarray:
     diagonal = data[system.structure.diagonal]
     return np.maximum(diagonal, TINY * diagonal.max(initial=0.0) or 1.0)
+
+
+def _ahead(
+    at: Iterate, g: np.ndarray, delta: np.ndarray | None, length: float | None, ended: bool = False
+) -> tuple[float | None, float]:
+    """Return κ such that ‖g‖²/2κ is the decrease that the Gauss–Newton model predicts, and the distance it predicts.
+
+    A short step says nothing on its own: in the units of one parameter it may change the residuals of another one much.
+    So the distance counts only where the last step was as short, and the model expects residuals of zero or the value
+    has `ended` to change.
+    """
+    twice = 0.0 if delta is None else -float(g @ delta)
+    if delta is None or not twice > 0:
+        return None, math.inf
+    counts = ended or twice >= at.fun
+    distance = max(float(np.linalg.norm(delta)), math.inf if length is None else length) if counts else math.inf
+    return at.grad_norm * (at.grad_norm / twice), distance
 
 
 def _iterate(problem: Problem, x: Point, fun: float, made: Linearized, grad_norm: float) -> Iterate:

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 import scipy.optimize
 import scipy.sparse as sp
+from helpers import parametrize
 
 import manifoldseq as ms
 from manifoldseq.linalg import Multifrontal, flatten, unflattener
@@ -143,6 +144,66 @@ def test_dense_fits_end_where_scipy_does() -> None:
         assert ours.success and ours.solver == "lm"
         np.testing.assert_allclose(ours.fun, judge.cost, rtol=1e-9)
         np.testing.assert_allclose(ours.x, judge.x, atol=1e-4)
+
+
+# Published minima: certified sums of squares of NIST StRD; the last two of Moré, Garbow and Hillstrom, 1981.
+# Units of the parameters differ by factors of up to 1e6, so that short steps can change the residuals much.
+_T = np.arange(1, 17) * 5.0 + 45
+_U = np.array([4.0, 2.0, 1.0, 0.5, 0.25, 0.167, 0.125, 0.1, 0.0833, 0.0714, 0.0625])
+_V = np.array([0.1957, 0.1947, 0.1735, 0.16, 0.0844, 0.0627, 0.0456, 0.0342, 0.0323, 0.0235, 0.0246])
+_X = np.array([77.6, 114.9, 141.1, 190.8, 239.9, 289.0, 332.8, 378.4, 434.8, 477.3, 536.8, 593.1, 689.1, 760.0])
+_Y = np.array([10.07, 14.73, 17.94, 23.93, 29.61, 35.18, 40.02, 44.82, 50.76, 55.05, 61.01, 66.40, 75.47, 81.78])
+_Z = np.array([34780, 28610, 23650, 19630, 16370, 13720, 11540, 9744, 8261, 7030, 6005, 5147, 4427, 3820, 3307, 2872.0])
+_K = np.arange(1, 11)
+PUBLISHED = {
+    "misra1a": (lambda b: b[0] * (1 - anp.exp(-b[1] * _X)) - _Y, [[500, 1e-4], [250, 5e-4]], 1.2455138894e-01),
+    "mgh09": (
+        lambda b: _V - b[0] * (_U**2 + _U * b[1]) / (_U**2 + _U * b[2] + b[3]),
+        [[0.25, 0.39, 0.415, 0.39]],
+        3.0750560385e-04,
+    ),
+    "mgh10": (lambda b: b[0] * anp.exp(b[1] / (_T + b[2])) - _Z, [[0.02, 4000, 250]], 8.7945855171e01),
+    "jennrich-sampson": (
+        lambda b: 2 + 2 * _K - (anp.exp(_K * b[0]) + anp.exp(_K * b[1])),
+        [[0.3, 0.4]],
+        124.362182355,
+    ),
+    "freudenstein-roth": (  # a local minimum, where the Jacobian is singular
+        lambda b: anp.array(
+            [-13 + b[0] + ((5 - b[1]) * b[1] - 2) * b[1], -29 + b[0] + ((b[1] + 1) * b[1] - 14) * b[1]]
+        ),
+        [[0.5, -2]],
+        48.98425367924,
+    ),
+}
+
+
+@pytest.mark.parametrize("name", PUBLISHED)
+def test_a_success_is_a_published_minimum(name: str) -> None:
+    residual, starts, squares = PUBLISHED[name]
+    for start in starts:
+        result = ms.minimize(ms.Problem(Euclidean(len(start)), ms.least_squares(residual)), np.array(start, float))
+        assert result.success and result.solver == "lm"
+        np.testing.assert_allclose(2 * result.fun, squares, rtol=2e-10)
+
+
+@parametrize("seed", range(24), fast=6)
+def test_no_success_above_a_minimum_in_other_units_of_the_parameters(seed: int) -> None:
+    """Oracle: scipy in units where all parameters are near 1, started where the run ended."""
+    rng = np.random.default_rng(seed)
+    d, m = int(rng.integers(2, 6)), 20
+    A, units, truth = rng.standard_normal((m, d)), 10.0 ** rng.uniform(-3, 3, d), rng.standard_normal(d)
+
+    def response(z: Any) -> Any:
+        return [anp.dot(A, z) + 0.3 * anp.dot(A, z) ** 2, anp.tanh(anp.dot(A, z)) + 0.1 * anp.dot(A, z)][seed % 2]
+
+    y = response(truth) + [1e-3, 1.0][seed % 4 // 2] * rng.standard_normal(m)
+    start = (truth + 0.5 * rng.standard_normal(d)) * units
+    result = ms.minimize(ms.Problem(Euclidean(d), ms.least_squares(lambda x: response(x / units) - y)), start)
+    judge = scipy.optimize.least_squares(
+        lambda z: np.asarray(response(z)) - y, result.x / units, method="lm", xtol=1e-15, ftol=1e-15, gtol=1e-15
+    )
+    assert result.fun <= judge.cost * (1 + 1e-8)
 
 
 @pytest.mark.parametrize("loss", LOSSES[:5], ids=lambda loss: type(loss).__name__)
