@@ -113,11 +113,13 @@ class SequenceNeighbors(ClassesOfSequences):
             )
         Z = known if X is None else self._coordinates(self._sequences(X, reset=False))
         squared = np.square(Z).sum(axis=1)[:, None] + np.square(known).sum(axis=1) - 2 * Z @ known.T
-        distances = np.sqrt(np.maximum(squared, 0.0))
         if X is None:
-            np.fill_diagonal(distances, np.inf)
-        rows = np.argsort(distances, axis=1, kind="stable")[:, :n]
-        return np.take_along_axis(distances, rows, axis=1), rows
+            np.fill_diagonal(squared, np.inf)
+        rows = np.argsort(squared, axis=1, kind="stable")[:, :n]
+        # again from differences: the root of a small difference of large squares is wrong in its eighth digit
+        distances = np.stack([np.linalg.norm(Z - known[column], axis=1) for column in rows.T], axis=1)
+        order = np.argsort(distances, axis=1, kind="stable")
+        return np.take_along_axis(distances, order, axis=1), np.take_along_axis(rows, order, axis=1)
 
     @available_where(_check_classes)
     def predict(self, X: Any) -> NDArray[Any]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import scipy.spatial
+from helpers import needs
 
 import manifoldseq as ms
 from manifoldseq_sequences import (
@@ -15,7 +16,8 @@ from manifoldseq_sequences import (
     WarpingKernel,
 )
 
-NAMES = "statistics spectrum autocovariance shape warping convolutions dynamics".split()
+OWN = "statistics spectrum autocovariance shape warping convolutions".split()
+NAMES = [*OWN, pytest.param("dynamics", marks=needs("lds"))]
 
 
 def walks(N=7, d=2, seed=0, low=20, high=50):
@@ -132,7 +134,7 @@ def test_a_motif_is_found_wherever_it_is() -> None:
 
 def test_a_constant_channel_is_no_error() -> None:
     X = [np.column_stack([x[:, 0], np.full(len(x), 3.0)]) for x in walks()]
-    for name in NAMES[:-1]:
+    for name in OWN:
         kernel = ms.get_kernel(name).fitted(X)
         packed = kernel.pack(X)
         assert np.isfinite(kernel.cross(packed, packed)).all()
@@ -148,7 +150,7 @@ def test_levels_are_not_told_apart_by_their_rounding(name: str) -> None:
     np.testing.assert_array_equal(kernel.cross(packed, packed), 1.0)
 
 
-@pytest.mark.parametrize("name", [name for name in NAMES if name != "dynamics"])
+@pytest.mark.parametrize("name", OWN)
 def test_equal_sequences_have_the_kernel_one(name: str) -> None:
     items = [(x,) for x in [walks(1)[0]] * 6 + walks(2, seed=1)]
     kernel = ms.get_kernel(name).fitted(items[:6])
