@@ -48,7 +48,8 @@ def _says(file: Path) -> str:
 
 
 def _defined(file: Path) -> list[str]:
-    return [node.name for node in _parsed(file).body if isinstance(node, ast.ClassDef | ast.FunctionDef)]
+    names = (node.name for node in _parsed(file).body if isinstance(node, ast.ClassDef | ast.FunctionDef))
+    return list(dict.fromkeys(names))  # an overloaded function is defined several times
 
 
 def _public(package: Path) -> set[str]:

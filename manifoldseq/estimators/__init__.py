@@ -12,6 +12,7 @@ from .._checks import (
 from .._quoted import quoted
 from ..storage._real import check_real, check_unmasked, warn_of_order
 from ._available import available_where
+from ._data_types import BagsLike, RowsLike, SequencesLike, ViewsLike
 from ._distinct import count_distinct, distinct_rows, warn_of_few_distinct
 from ._fingerprint import fingerprint, marked
 from ._names import check_channel_names, column_names, keep_channel_names
@@ -22,7 +23,11 @@ from ._sequences import channel_statistics, check_sequences, validate_sequences
 from ._starts import fit_starts
 
 __all__ = [
+    "BagsLike",
     "ObjectParameters",
+    "RowsLike",
+    "SequencesLike",
+    "ViewsLike",
     "available_where",
     "channel_statistics",
     "check_channel_names",

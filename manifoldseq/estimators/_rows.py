@@ -1,17 +1,31 @@
 """Checks of arrays of shape (N, D), and blocks of consecutive rows."""
 
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, Literal, overload
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.sparse import csr_array, issparse
 
 from .._extras import needing
 from ..storage._real import check_real
+from ._data_types import RowsLike
+
+
+@overload
+def validate_rows(
+    estimator: Any, X: RowsLike, *, reset: bool, finite: bool = True, least: int = 1, sparse: Literal[False] = False
+) -> NDArray[Any]: ...
+
+
+@overload
+def validate_rows(
+    estimator: Any, X: RowsLike, *, reset: bool, finite: bool = True, least: int = 1, sparse: bool
+) -> Any: ...
 
 
 def validate_rows(
-    estimator: Any, X: Any, *, reset: bool, finite: bool = True, least: int = 1, sparse: bool = False
+    estimator: Any, X: RowsLike, *, reset: bool, finite: bool = True, least: int = 1, sparse: bool = False
 ) -> Any:
     """Validate rows on behalf of an estimator; the counterpart of `validate_sequences`.
 

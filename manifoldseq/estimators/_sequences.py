@@ -7,13 +7,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..storage._real import check_real, warn_of_order
+from ._data_types import SequencesLike
 from ._names import check_equal_names, column_names
 
 Float = NDArray[np.float64]
 
 
 def check_sequences(
-    X: Any, *, min_length: int = 1, name: str = "X", needed_by: str = "", or_nan: str = ""
+    X: SequencesLike, *, min_length: int = 1, name: str = "X", needed_by: str = "", or_nan: str = ""
 ) -> list[Float]:
     """Validate sequences and return them as C-contiguous float64 arrays.
 
@@ -74,7 +75,7 @@ def check_sequences(
 
 
 def validate_sequences(
-    estimator: Any, X: Any, *, reset: bool, min_length: int = 1, needed_by: str = "", or_nan: str = ""
+    estimator: Any, X: SequencesLike, *, reset: bool, min_length: int = 1, needed_by: str = "", or_nan: str = ""
 ) -> list[Float]:
     """Validate sequences on behalf of an estimator; the counterpart of `sklearn.utils.validation.validate_data`.
 

@@ -23,6 +23,8 @@ from sklearn.preprocessing import StandardScaler, normalize
 from sklearn.utils.validation import check_is_fitted
 
 from ..estimators import (
+    RowsLike,
+    SequencesLike,
     channel_statistics,
     check_channel_names,
     check_optional,
@@ -50,7 +52,7 @@ class _OfRows(BaseEstimator):
         tags.input_tags.sparse = True
         return tags
 
-    def _features(self, X: Any, *, reset: bool) -> Any:
+    def _features(self, X: RowsLike, *, reset: bool) -> Any:
         return validate_rows(self, X, reset=reset, sparse=True).astype(np.float64, copy=False)
 
 
@@ -59,7 +61,7 @@ class OfSequences(BaseEstimator):
 
     _described: "ClassVar[type[SequenceFeatures]]"
 
-    def _features(self, X: Any, *, reset: bool) -> Array:
+    def _features(self, X: SequencesLike, *, reset: bool) -> Array:
         sequences = validate_sequences(self, X, reset=reset)
         keep_channel_names(self, X) if reset else check_channel_names(self, X)
         features, learned = self._described(), self._described.learned
@@ -91,7 +93,7 @@ class SequenceFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEs
     learned: ClassVar[tuple[str, ...]] = ()
     """Attributes that `learn` sets, for the description of other sequences."""
 
-    def fit(self, X: Any, y: object = None) -> Self:
+    def fit(self, X: SequencesLike, y: object = None) -> Self:
         """Validate the sequences, a list of arrays (T, d)."""
         sequences = validate_sequences(self, X, reset=True)
         keep_channel_names(self, X)
@@ -99,7 +101,7 @@ class SequenceFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEs
         self._n_features_out = self.described(sequences[:1]).shape[1]
         return self
 
-    def transform(self, X: Any) -> Array:
+    def transform(self, X: SequencesLike) -> Array:
         """Return the features, one row per sequence, float64."""
         check_is_fitted(self, "n_features_in_")
         check_channel_names(self, X)
@@ -153,7 +155,7 @@ class LaggedAutocovariance(SequenceFeatures):
     def __init__(self, n_lags: int = 4) -> None:
         self.n_lags = n_lags
 
-    def fit(self, X: Any, y: object = None) -> Self:
+    def fit(self, X: SequencesLike, y: object = None) -> Self:
         """Validate the sequences, a list of arrays (T, d)."""
         check_whole("n_lags", self.n_lags, 0)
         return super().fit(X)
@@ -195,7 +197,7 @@ class PrincipalComponents(ClassNamePrefixFeaturesOutMixin, TransformerMixin, _Of
     def __init__(self, n_components: int | None = None) -> None:
         self.n_components = n_components
 
-    def fit(self, X: Any, y: object = None) -> Self:
+    def fit(self, X: RowsLike, y: object = None) -> Self:
         """Fit rows of numbers, (N, d)."""
         check_parameters(self, {"n_components": (check_optional, check_whole)})
         with np.errstate(invalid="ignore"):  # the shares of a variance of zero
@@ -203,7 +205,7 @@ class PrincipalComponents(ClassNamePrefixFeaturesOutMixin, TransformerMixin, _Of
         self.mean_, self.components_ = cast(Array, found.mean_), cast(Array, found.components_)
         return self
 
-    def transform(self, X: Any) -> Array:
+    def transform(self, X: RowsLike) -> Array:
         """Return coordinates along the principal components, (N, n_components)."""
         check_is_fitted(self, "components_")
         return (self._features(X, reset=False) - self.mean_) @ self.components_.T
@@ -230,7 +232,7 @@ class RowNeighbors(_OfRows):
     def __init__(self, n_neighbors: int = 5) -> None:
         self.n_neighbors = n_neighbors
 
-    def fit(self, X: Any, y: object = None) -> Self:
+    def fit(self, X: RowsLike, y: object = None) -> Self:
         """Store standardized rows, (N, d)."""
         check_whole("n_neighbors", self.n_neighbors)
         Z = self._features(X, reset=True)
@@ -238,7 +240,9 @@ class RowNeighbors(_OfRows):
         self.rows_ = (Z - self.mean_) / self.scale_
         return self
 
-    def kneighbors(self, X: Any = None, n_neighbors: int | None = None, return_distance: bool = True) -> Any:
+    def kneighbors(
+        self, X: RowsLike | None = None, n_neighbors: int | None = None, return_distance: bool = True
+    ) -> tuple[Array, NDArray[np.intp]] | NDArray[np.intp]:
         """Return distances and numbers of the nearest rows, each (N, n_neighbors); without X, each row is compared
         with the other rows."""
         check_is_fitted(self, "rows_")
@@ -256,7 +260,7 @@ class _KMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, B
     def __init__(self, n_clusters: int = 8, *, n_init: int = 10, random_state: int | None = None) -> None:
         self.n_clusters, self.n_init, self.random_state = n_clusters, n_init, random_state
 
-    def fit(self, X: Any, y: object = None) -> Self:
+    def fit(self, X: RowsLike | SequencesLike, y: object = None) -> Self:
         """Cluster the members."""
         check_parameters(self, {"n_clusters": check_whole})
         random_generator(self.random_state)  # raises for what is no seed
@@ -269,13 +273,13 @@ class _KMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, B
         self.inertia_ = float(kmeans.inertia_)
         return self
 
-    def transform(self, X: Any) -> Array:
+    def transform(self, X: RowsLike | SequencesLike) -> Array:
         """Return the distances of the standardized features to the centres, (N, n_clusters)."""
         check_is_fitted(self, "cluster_centers_")
         Z = (self._features(X, reset=False) - self.mean_) / self.scale_
         return cast(Array, pairwise_distances(Z, self.cluster_centers_))
 
-    def predict(self, X: Any) -> NDArray[np.intp]:
+    def predict(self, X: RowsLike | SequencesLike) -> NDArray[np.intp]:
         """Return the nearest cluster of each member, (N,)."""
         return self.transform(X).argmin(axis=1)
 
@@ -336,7 +340,7 @@ class NormalizedKMeans(_KMeans, _OfRows):
 
     _standardized = False
 
-    def _features(self, X: Any, *, reset: bool) -> Any:
+    def _features(self, X: RowsLike, *, reset: bool) -> Any:
         return normalize(super()._features(X, reset=reset))
 
 
@@ -348,7 +352,7 @@ class _Classifier(ClassifierMixin, BaseEstimator):
     def __init__(self, C: float = 1.0) -> None:
         self.C = C
 
-    def fit(self, X: Any, y: ArrayLike) -> Self:
+    def fit(self, X: RowsLike | SequencesLike, y: ArrayLike) -> Self:
         """Fit members and their classes (N,)."""
         check_parameters(self, {"C": check_positive})
         Z = self._features(X, reset=True)
@@ -359,7 +363,7 @@ class _Classifier(ClassifierMixin, BaseEstimator):
         self.intercept_: Array = logistic.intercept_ - (self.coef_ * mean).sum(axis=1)
         return self
 
-    def predict(self, X: Any) -> NDArray[Any]:
+    def predict(self, X: RowsLike | SequencesLike) -> NDArray[Any]:
         """Return the class of each member, (N,)."""
         check_is_fitted(self, "coef_")
         scores = self._features(X, reset=False) @ self.coef_.T + self.intercept_

@@ -14,7 +14,7 @@ from sklearn.svm import SVC
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted
 
-from ..estimators import check_parameters, check_positive, check_whole, random_generator
+from ..estimators import SequencesLike, check_parameters, check_positive, check_whole, random_generator
 from ._controls import ChannelStatistics, LaggedAutocovariance, OfSequences, _KMeans, location_and_scale
 from ._sequence_features import AlignedCurves, LogSpectrum, RandomConvolutions, ResampledCurves, warping_distances
 
@@ -71,7 +71,7 @@ class _Warped(OfSequences):
 
     _described = AlignedCurves
 
-    def _curves(self, X: Any, *, reset: bool) -> Array:
+    def _curves(self, X: SequencesLike, *, reset: bool) -> Array:
         """Return curves (N, n_steps, d)."""
         rows = self._features(X, reset=reset)
         return rows.reshape(len(rows), cast(Any, self).n_steps_, -1)
@@ -126,7 +126,7 @@ class WarpingKMedoids(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Cluster
     def __init__(self, n_clusters: int = 8, *, n_init: int = 10, random_state: int | None = None) -> None:
         self.n_clusters, self.n_init, self.random_state = n_clusters, n_init, random_state
 
-    def fit(self, X: Any, y: object = None) -> Self:
+    def fit(self, X: SequencesLike, y: object = None) -> Self:
         """Cluster the sequences, a list of arrays (T, d)."""
         check_parameters(self, {"n_clusters": check_whole, "n_init": check_whole})
         rng = random_generator(self.random_state)
@@ -145,12 +145,12 @@ class WarpingKMedoids(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Cluster
         self.inertia_ = float(distances.min(axis=1).sum())
         return self
 
-    def transform(self, X: Any) -> Array:
+    def transform(self, X: SequencesLike) -> Array:
         """Return the warping distances to the medoids, (N, n_clusters)."""
         check_is_fitted(self, "curves_")
         return warping_distances(self._curves(X, reset=False), self.curves_)
 
-    def predict(self, X: Any) -> NDArray[np.intp]:
+    def predict(self, X: SequencesLike) -> NDArray[np.intp]:
         """Return the nearest medoid of each sequence, (N,)."""
         return self.transform(X).argmin(axis=1)
 
@@ -188,7 +188,7 @@ class _FeatureClassifier(ClassifierMixin, OfSequences):
 
     _standardized: ClassVar[bool] = True
 
-    def _rows(self, X: Any, *, reset: bool) -> Array:
+    def _rows(self, X: SequencesLike, *, reset: bool) -> Array:
         Z = self._features(X, reset=reset)
         if reset:
             self.mean_, self.scale_ = location_and_scale(Z, self._standardized)
@@ -218,7 +218,7 @@ class SpectrumClassifier(_FeatureClassifier):
     def __init__(self, C: float = 10.0) -> None:
         self.C = C
 
-    def fit(self, X: Any, y: ArrayLike) -> Self:
+    def fit(self, X: SequencesLike, y: ArrayLike) -> Self:
         """Fit sequences and their classes (N,)."""
         check_parameters(self, {"C": check_positive})
         Z = self._rows(X, reset=True)
@@ -235,7 +235,7 @@ class SpectrumClassifier(_FeatureClassifier):
             self.intercept_[c] = machine.intercept_[0]
         return self
 
-    def predict(self, X: Any) -> NDArray[Any]:
+    def predict(self, X: SequencesLike) -> NDArray[Any]:
         """Return the class of each sequence, (N,)."""
         check_is_fitted(self, "dual_coef_")
         scores = self._kernel(self._rows(X, reset=False)) @ self.dual_coef_.T + self.intercept_
@@ -268,7 +268,7 @@ class ConvolutionsClassifier(_FeatureClassifier):
     def __init__(self, random_state: int | None = None) -> None:
         self.random_state = random_state
 
-    def fit(self, X: Any, y: ArrayLike) -> Self:
+    def fit(self, X: SequencesLike, y: ArrayLike) -> Self:
         """Fit sequences and their classes (N,)."""
         Z = self._rows(X, reset=True)
         ridge = RidgeClassifierCV(alphas=np.logspace(-3, 3, 10)).fit(Z, _classes(y, len(Z)))
@@ -276,7 +276,7 @@ class ConvolutionsClassifier(_FeatureClassifier):
         self.coef_, self.intercept_ = np.atleast_2d(cast(Any, ridge.coef_)), np.atleast_1d(cast(Any, ridge.intercept_))
         return self
 
-    def predict(self, X: Any) -> NDArray[Any]:
+    def predict(self, X: SequencesLike) -> NDArray[Any]:
         """Return the class of each sequence, (N,)."""
         check_is_fitted(self, "coef_")
         scores = self._rows(X, reset=False) @ self.coef_.T + self.intercept_
@@ -296,20 +296,20 @@ class WarpingClassifier(ClassifierMixin, _Warped):
     ['wave']
     """
 
-    def fit(self, X: Any, y: ArrayLike) -> Self:
+    def fit(self, X: SequencesLike, y: ArrayLike) -> Self:
         """Store sequences and their classes (N,)."""
         self.curves_ = self._curves(X, reset=True)
         self.classes_, self.targets_ = np.unique(_classes(y, len(self.curves_)), return_inverse=True)
         return self
 
-    def predict(self, X: Any) -> NDArray[Any]:
+    def predict(self, X: SequencesLike) -> NDArray[Any]:
         """Return the class of the nearest sequence of `fit` for each sequence, (N,)."""
         check_is_fitted(self, "curves_")
         nearest = warping_distances(self._curves(X, reset=False), self.curves_).argmin(axis=1)
         return self.classes_[self.targets_[nearest]]
 
 
-def _classes(y: Any, n: int) -> NDArray[Any]:
+def _classes(y: ArrayLike | None, n: int) -> NDArray[Any]:
     """Validate the classes of `fit`: one per sequence, and at least two different classes."""
     if y is None:
         raise ValueError("the classifier requires y to be passed, but the target y is None")

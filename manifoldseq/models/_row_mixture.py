@@ -8,13 +8,13 @@ from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 from scipy.special import logsumexp
 from sklearn.base import DensityMixin
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted
 
 from .._problem import Problem
-from ..estimators import random_generator, validate_rows
+from ..estimators import RowsLike, random_generator, validate_rows
 from ..hooks import get_model
 from ..solvers import FORGETTING, learned
 from ..storage import Checkpoint
@@ -48,9 +48,9 @@ class RowMixture(  # pyright: ignore[reportIncompatibleMethodOverride]  # the `s
 
     def fit(
         self,
-        X: Any,
-        y: Any = None,
-        sample_weight: Any = None,
+        X: RowsLike,
+        y: object = None,
+        sample_weight: ArrayLike | None = None,
         *,
         observers: Sequence[Any] = (),
         checkpoint: Checkpoint | str | Path | None = None,
@@ -77,7 +77,7 @@ class RowMixture(  # pyright: ignore[reportIncompatibleMethodOverride]  # the `s
             self.log_likelihood_ = -best.fun
         return self._kept(problem, best.x)
 
-    def partial_fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
+    def partial_fit(self, X: RowsLike, y: object = None, sample_weight: ArrayLike | None = None) -> Self:
         """Take one step of online EM with a batch of rows; the first batch chooses the start and the settings."""
         first = not hasattr(self, "batches_")
         X, weight = self._checked(X, sample_weight, first)
@@ -94,15 +94,15 @@ class RowMixture(  # pyright: ignore[reportIncompatibleMethodOverride]  # the `s
         self.batches_ += 1
         return self._kept(problem, x)
 
-    def score_samples(self, X: Any) -> Array:
+    def score_samples(self, X: RowsLike) -> Array:
         """Return ln p(x) of each row, (N,)."""
         return np.asarray(logsumexp(self._joint(X), axis=1))
 
-    def predict(self, X: Any) -> NDArray[np.intp]:
+    def predict(self, X: RowsLike) -> NDArray[np.intp]:
         """Return the likeliest component of each row, (N,)."""
         return self._joint(X).argmax(axis=1)
 
-    def predict_proba(self, X: Any) -> Array:
+    def predict_proba(self, X: RowsLike) -> Array:
         """Return the responsibilities of the components for each row, (N, K)."""
         joint = self._joint(X)
         return np.exp(joint - np.asarray(logsumexp(joint, axis=1, keepdims=True)))
@@ -117,11 +117,11 @@ class RowMixture(  # pyright: ignore[reportIncompatibleMethodOverride]  # the `s
     def _n_parameters(self) -> int:
         return int(self.settings_.manifold().dim)
 
-    def _joint(self, X: Any) -> Array:
+    def _joint(self, X: RowsLike) -> Array:
         check_is_fitted(self, "weights_")
         return self.settings_.joint((self.weights_, *self.parameters_), validate_rows(self, X, reset=False))
 
-    def _checked(self, X: Any, sample_weight: Any, reset: bool) -> tuple[Array, Array | None]:
+    def _checked(self, X: RowsLike, sample_weight: ArrayLike | None, reset: bool) -> tuple[Array, Array | None]:
         X = validate_rows(self, X, reset=reset)
         if sample_weight is None:
             return X, None

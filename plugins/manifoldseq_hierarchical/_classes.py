@@ -3,14 +3,14 @@
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from manifoldseq.estimators import check_real, check_unmasked
 
 from ._moments import Array, Codes
 
 
-def frames(X: Any, name: str = "X") -> NDArray:
+def frames(X: ArrayLike, name: str = "X") -> NDArray:
     """Return frames as an array of shape (N, d) of a real dtype; arrays are not copied.
 
     Raises
@@ -28,7 +28,7 @@ def frames(X: Any, name: str = "X") -> NDArray:
     return array
 
 
-def one_per_frame(y: Any, n_frames: int) -> NDArray:
+def one_per_frame(y: ArrayLike, n_frames: int) -> NDArray:
     """Return one value per frame, shape (N,); a column of shape (N, 1) is accepted.
 
     Raises
@@ -44,7 +44,7 @@ def one_per_frame(y: Any, n_frames: int) -> NDArray:
     return labels
 
 
-def class_codes(y: Any, n_frames: int) -> tuple[NDArray, Codes]:
+def class_codes(y: ArrayLike, n_frames: int) -> tuple[NDArray, Codes]:
     """Return the sorted classes of labels, one per frame, and the code of each frame.
 
     Raises
@@ -67,7 +67,7 @@ def class_codes(y: Any, n_frames: int) -> tuple[NDArray, Codes]:
     return classes, codes.astype(np.int64).reshape(-1)
 
 
-def segment_codes(lengths: Any, n_frames: int) -> Codes:
+def segment_codes(lengths: ArrayLike, n_frames: int) -> Codes:
     """Return the codes of contiguous segments from their lengths.
 
     Raises

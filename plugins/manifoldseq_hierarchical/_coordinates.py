@@ -3,7 +3,7 @@
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils.validation import check_array, check_is_fitted
 
@@ -25,7 +25,7 @@ class SubspaceCodes(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
     singular_values_: Array
     scatter_: float
 
-    def transform(self, X: Any) -> NDArray:
+    def transform(self, X: ArrayLike) -> NDArray:
         """Return the codes of frames, ``V' (x - mu_0)``.
 
         Parameters
@@ -40,7 +40,7 @@ class SubspaceCodes(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
         X = self._frames(X, reset=False)
         return encode(X, self.components_.T, self.center_)
 
-    def inverse_transform(self, X: Any) -> NDArray:
+    def inverse_transform(self, X: ArrayLike) -> NDArray:
         """Return the frames ``mu_0 + V z`` of codes; with a metric, ``mu_0 + covariance_ @ V @ z``.
 
         Parameters
@@ -91,11 +91,11 @@ class SubspaceCodes(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
     def _n_features_out(self) -> int:
         return len(self.components_)
 
-    def _frames(self, X: Any, *, reset: bool, least: int = 1) -> NDArray:
+    def _frames(self, X: ArrayLike, *, reset: bool, least: int = 1) -> NDArray:
         # whether frames are finite is found out on the way, without another pass
         return validate_rows(self, X, reset=reset, finite=False, least=least)
 
-    def _nearest(self, X: Any) -> tuple[NDArray[np.intp], NDArray]:
+    def _nearest(self, X: ArrayLike) -> tuple[NDArray[np.intp], NDArray]:
         """Return the class row of each frame in the coordinates of the subspace, and the squared distance there."""
         check_is_fitted(self, "components_")
         codes = encode(self.cluster_centers_, self.components_.T, self.center_)

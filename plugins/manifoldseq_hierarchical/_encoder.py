@@ -9,7 +9,7 @@ from functools import cache
 from typing import Any, Self
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
@@ -302,7 +302,7 @@ class HierarchicalSequenceEncoder(ClassNamePrefixFeaturesOutMixin, TransformerMi
 
     def fit(
         self,
-        X: Any,
+        X: ArrayLike,
         y: None = None,
         *,
         observers: Sequence[Any] = (),
@@ -578,7 +578,7 @@ class HierarchicalSequenceEncoder(ClassNamePrefixFeaturesOutMixin, TransformerMi
     def _levels(self, n_frames: int) -> int:
         return int(n_frames > _FLAT) if isinstance(self.levels, str) else self.levels
 
-    def partial_fit(self, X: Any, y: None = None) -> Self:
+    def partial_fit(self, X: ArrayLike, y: None = None) -> Self:
         """Append frames to the sequence, with the subspace and the quantizer of the first frames.
 
         The subspace, the quantizer and ``segment_length_`` do not change. Begin with as many frames as possible,
@@ -632,7 +632,7 @@ class HierarchicalSequenceEncoder(ClassNamePrefixFeaturesOutMixin, TransformerMi
         self.tail_ = sums[-1:] if left else sums[:0]
         return self
 
-    def transform(self, X: Any) -> NDArray:
+    def transform(self, X: ArrayLike) -> NDArray:
         """Return the coordinates of frames in the shared subspace.
 
         Parameters
@@ -649,7 +649,7 @@ class HierarchicalSequenceEncoder(ClassNamePrefixFeaturesOutMixin, TransformerMi
         return self._coordinates(X, X.dtype if X.dtype == np.float64 else np.float32)
 
     def query(
-        self, X: Any, n_best: int = 1, *, apart: float | None = None
+        self, X: ArrayLike, n_best: int = 1, *, apart: float | None = None
     ) -> tuple[NDArray[np.float64], NDArray[np.float32]]:
         """Find the positions of frames in the sequence.
 
@@ -682,12 +682,12 @@ class HierarchicalSequenceEncoder(ClassNamePrefixFeaturesOutMixin, TransformerMi
         places, squared = self.index_.search(self._coordinates(self._frames(X)), self.beam, int(n_best), apart)
         return np.clip(places, 0, self.n_frames_ - 1), squared
 
-    def predict(self, X: Any) -> NDArray[np.intp]:
+    def predict(self, X: ArrayLike) -> NDArray[np.intp]:
         """Return the number of the frame that each frame resembles most, shape (Q,)."""
         # a point lies between two frames if segments have an even length: rounding errors are not to choose
         return np.rint(self.query(X)[0][:, 0] - 1e-3).clip(0).astype(np.intp)
 
-    def score(self, X: Any, y: Any = None, *, tolerance: int = 10) -> float:
+    def score(self, X: ArrayLike, y: ArrayLike | None = None, *, tolerance: int = 10) -> float:
         """Return the fraction of frames whose estimated position is within `tolerance` frames of `y` (recall@1).
 
         Parameters
@@ -711,7 +711,7 @@ class HierarchicalSequenceEncoder(ClassNamePrefixFeaturesOutMixin, TransformerMi
 
     def match(
         self,
-        X: Any,
+        X: ArrayLike,
         *,
         method: str = "bayes",
         speed: tuple[float, float] = (0.5, 2.0),
@@ -774,7 +774,7 @@ class HierarchicalSequenceEncoder(ClassNamePrefixFeaturesOutMixin, TransformerMi
         return np.clip(index.near(Z, at), 0, self.n_frames_ - 1)
 
     def match_proba(
-        self, X: Any, *, speed: tuple[float, float] = (0.5, 2.0), smooth: bool = False, tolerance: float = 10
+        self, X: ArrayLike, *, speed: tuple[float, float] = (0.5, 2.0), smooth: bool = False, tolerance: float = 10
     ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """Return the positions of consecutive frames along the path, and the probabilities of the positions.
 
@@ -828,7 +828,7 @@ class HierarchicalSequenceEncoder(ClassNamePrefixFeaturesOutMixin, TransformerMi
         """
         return self._matched(X, speed, smooth, tolerance)
 
-    def decode(self, frames: Any) -> NDArray[np.float32]:
+    def decode(self, frames: ArrayLike) -> NDArray[np.float32]:
         """Return the stored approximation of frames of the sequence.
 
         Parameters
@@ -866,7 +866,7 @@ class HierarchicalSequenceEncoder(ClassNamePrefixFeaturesOutMixin, TransformerMi
         return StorageReport(parts, self.n_frames_, sum(parts.values()) + index.resident)
 
     def _matched(
-        self, X: Any, speed: Any, smooth: bool, tolerance: float
+        self, X: ArrayLike, speed: Any, smooth: bool, tolerance: float
     ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """Compute the result of `match_proba`."""
         check_positive("tolerance", tolerance)
@@ -897,7 +897,7 @@ class HierarchicalSequenceEncoder(ClassNamePrefixFeaturesOutMixin, TransformerMi
             )
         return np.clip(places * width, 0, self.n_frames_ - 1), shares * (1 - lost)
 
-    def _run(self, X: Any, speed: Any) -> tuple[NDArray[np.float32], NDArray[np.float64], Path]:
+    def _run(self, X: ArrayLike, speed: Any) -> tuple[NDArray[np.float32], NDArray[np.float64], Path]:
         """Return the coordinates of consecutive queries, the limits of their speed in points, and the points."""
         limits = _numbers(speed)
         if limits.shape != (2,) or not np.isfinite(limits).all() or limits[0] > limits[1]:
@@ -911,7 +911,7 @@ class HierarchicalSequenceEncoder(ClassNamePrefixFeaturesOutMixin, TransformerMi
             self.index_,
         )
 
-    def _frames(self, X: Any) -> NDArray:
+    def _frames(self, X: ArrayLike) -> NDArray:
         check_is_fitted(self, "index_")
         return validate_rows(self, _of_rows(X), reset=False, finite=False)  # `_coordinates` says which are not finite
 
@@ -936,7 +936,7 @@ class HierarchicalSequenceEncoder(ClassNamePrefixFeaturesOutMixin, TransformerMi
         return last[:0] if full else last
 
 
-def _of_rows(X: Any) -> Any:
+def _of_rows(X: ArrayLike) -> ArrayLike:
     """Return X, or raise an error for a single dimension (the message of scikit-learn would print all numbers)."""
     shape = np.shape(X) if isinstance(X, np.ndarray) else None
     if shape is not None and len(shape) == 1:

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 from scipy.special import logsumexp
 from sklearn.base import ClusterMixin
 from sklearn.exceptions import ConvergenceWarning
@@ -190,7 +190,7 @@ class SubspaceKMeans(ClusterMixin, SubspaceCodes, ModelEstimator):
         n_components: int | str | None = None,
         objective: str = "mixture",
         shrinkage: float | str = "auto",
-        init: Any = "k-means++",
+        init: str | ArrayLike = "k-means++",
         n_init: int = 4,
         max_iter: int = 300,
         tol: float = 1e-7,
@@ -216,9 +216,9 @@ class SubspaceKMeans(ClusterMixin, SubspaceCodes, ModelEstimator):
 
     def fit(
         self,
-        X: Any,
+        X: ArrayLike,
         y: object = None,
-        sample_weight: Any = None,
+        sample_weight: ArrayLike | None = None,
         *,
         observers: Sequence[Any] = (),
         checkpoint: ms.storage.Checkpoint | str | Path | None = None,
@@ -291,7 +291,7 @@ class SubspaceKMeans(ClusterMixin, SubspaceCodes, ModelEstimator):
                 )
         return self
 
-    def partial_fit(self, X: Any, y: object = None, sample_weight: Any = None) -> Self:
+    def partial_fit(self, X: ArrayLike, y: object = None, sample_weight: ArrayLike | None = None) -> Self:
         """Update the fit with a mini-batch of frames, by a step of online EM or of k-means in the subspace.
 
         The first batch is fitted as by `fit`, and should be typical: it chooses the start, the units of the columns and
@@ -329,7 +329,7 @@ class SubspaceKMeans(ClusterMixin, SubspaceCodes, ModelEstimator):
         self.labels_ = self.predict(frames)
         return self
 
-    def predict(self, X: Any) -> NDArray[np.int64]:
+    def predict(self, X: ArrayLike) -> NDArray[np.int64]:
         """Return the most likely cluster of each frame, or the nearest cluster in the coordinates of the subspace.
 
         Returns
@@ -341,7 +341,7 @@ class SubspaceKMeans(ClusterMixin, SubspaceCodes, ModelEstimator):
         return self._nearest(X)[0].astype(np.int64)
 
     @available_where(_check_mixture)
-    def predict_proba(self, X: Any) -> Array:
+    def predict_proba(self, X: ArrayLike) -> Array:
         """Return the probabilities of the clusters for each frame, by the mixture; the printed objective has none.
 
         Returns
@@ -353,7 +353,7 @@ class SubspaceKMeans(ClusterMixin, SubspaceCodes, ModelEstimator):
         scores -= np.asarray(logsumexp(scores, axis=1, keepdims=True))
         return np.exp(scores, out=scores)
 
-    def score(self, X: Any, y: object = None) -> float:
+    def score(self, X: ArrayLike, y: object = None) -> float:
         """Return the mean log-density of frames, or minus their F (1) with ``objective="printed"``.
 
         F uses the nearest centroid in the first m coordinates, and mu_0 in the remaining coordinates.
@@ -402,7 +402,7 @@ class SubspaceKMeans(ClusterMixin, SubspaceCodes, ModelEstimator):
     def _basis(self) -> Array:
         return self.covariance_ @ self.components_.T if self._is_mixture else self.components_.T
 
-    def _scores(self, X: Any) -> Array:
+    def _scores(self, X: ArrayLike) -> Array:
         """Return the scores of the clusters for each frame, shape (N, K), up to an offset for each frame."""
         X = self._frames(X, reset=False)
         codes = encode(X, self.components_.T, self.center_).astype(np.float64, copy=False)
@@ -513,7 +513,7 @@ class SubspaceKMeans(ClusterMixin, SubspaceCodes, ModelEstimator):
         self.center_, self.scatter_ = model.origin, model.scatter
         self.energy_ = max(model.scatter - float(np.square(self.singular_values_[: V.shape[1]]).sum()), 0.0)
 
-    def _weights(self, sample_weight: Any, X: NDArray) -> tuple[Array | None, NDArray[np.bool_] | None]:
+    def _weights(self, sample_weight: ArrayLike | None, X: NDArray) -> tuple[Array | None, NDArray[np.bool_] | None]:
         """Return the positive weights (None if all are equal), and the frames that have them (None for all frames)."""
         if sample_weight is None:
             return None, None

@@ -1,15 +1,14 @@
 """Sigma (8) as a d×d matrix: for classes that are not a partition of the frames, and as a reference."""
 
-from typing import Any
-
 import numpy as np
+from numpy.typing import NDArray
 
 from ._classes import Members, member_rows
 from ._closed_form import signed
 from ._moments import Array, centred, frame_blocks
 
 
-def scatter_matrix(X: Any, point: Array) -> Array:
+def scatter_matrix(X: NDArray, point: Array) -> Array:
     """Return the sum of ``(x - point)(x - point)'`` over frames, d×d: S_0 (7), or the term of a class in S_w."""
     total = np.zeros((X.shape[1], X.shape[1]))
     for rows in frame_blocks(X):
@@ -18,7 +17,7 @@ def scatter_matrix(X: Any, point: Array) -> Array:
     return total
 
 
-def printed_sigma(X: Any, members: Members, centroids: Array, origin: Array) -> Array:
+def printed_sigma(X: NDArray, members: Members, centroids: Array, origin: Array) -> Array:
     """Return Sigma (8): the scatter of every class about its mean, minus S_0, each formed and then subtracted."""
     classes = zip(member_rows(members), centroids, strict=True)
     return sum(scatter_matrix(X[rows], centre) for rows, centre in classes) - scatter_matrix(X, origin)

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 import manifoldseq as ms
 from manifoldseq.estimators import check_choice, check_parameters, check_whole
@@ -97,7 +97,7 @@ class SubspaceEncoder(SubspaceCodes, ModelEstimator):
         n_components: int | None = None,
         *,
         n_segments: int = 8,
-        center: Any = True,
+        center: bool | ArrayLike = True,
         method: str = "closed-form",
         model: str = "hierarchical.subspace",
         init: str = "closed-form",
@@ -115,10 +115,10 @@ class SubspaceEncoder(SubspaceCodes, ModelEstimator):
 
     def fit(
         self,
-        X: Any,
-        y: Any = None,
+        X: ArrayLike,
+        y: ArrayLike | None = None,
         *,
-        segments: Any = None,
+        segments: ArrayLike | None = None,
         observers: Sequence[Any] = (),
         checkpoint: ms.storage.Checkpoint | str | Path | None = None,
         resume: bool = False,
@@ -158,7 +158,7 @@ class SubspaceEncoder(SubspaceCodes, ModelEstimator):
             raise ValueError(self._why_nothing())
         return self
 
-    def partial_fit(self, X: Any, y: Any) -> Self:
+    def partial_fit(self, X: ArrayLike, y: ArrayLike) -> Self:
         """Add frames and new classes; the result equals that of `fit` with all frames so far.
 
         Parameters
@@ -174,7 +174,7 @@ class SubspaceEncoder(SubspaceCodes, ModelEstimator):
         fitted = hasattr(self, "moments_")
         return self._learn([(X, y)], self.moments_.copy() if fitted else None, self.classes_ if fitted else None)
 
-    def fit_blocks(self, blocks: Iterable[tuple[Any, Any]]) -> Self:
+    def fit_blocks(self, blocks: Iterable[tuple[ArrayLike, ArrayLike]]) -> Self:
         """Fit to a stream of blocks in one pass, and compute the solution once at the end.
 
         Parameters
@@ -200,7 +200,7 @@ class SubspaceEncoder(SubspaceCodes, ModelEstimator):
             raise ValueError(self._why_nothing())
         return self
 
-    def predict(self, X: Any) -> NDArray:
+    def predict(self, X: ArrayLike) -> NDArray:
         """Return the class whose mean is nearest in the coordinates of the subspace.
 
         Returns
@@ -210,12 +210,14 @@ class SubspaceEncoder(SubspaceCodes, ModelEstimator):
         rows, _ = self._nearest(X)
         return self.classes_[rows]
 
-    def score(self, X: Any, y: Any) -> float:
+    def score(self, X: ArrayLike, y: ArrayLike) -> float:
         """Return the fraction of frames whose predicted class is `y`."""
         found = self.predict(X)
         return float(np.mean(found == one_per_frame(y, len(found))))
 
-    def _learn(self, blocks: Iterable[tuple[Any, Any]], moments: Moments | None, classes: NDArray | None) -> Self:
+    def _learn(
+        self, blocks: Iterable[tuple[ArrayLike, ArrayLike]], moments: Moments | None, classes: NDArray | None
+    ) -> Self:
         """Add blocks to the moments of sorted classes (both None at first), and solve."""
         check_parameters(self, _RULES)
         if self.method == "eigh":

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from manifoldseq.estimators import check_real
+from manifoldseq.estimators import BagsLike, check_real
 
 from ._parameters import Array
 from ._views import check_values
@@ -51,7 +51,7 @@ class Bags:
         expected. Bags are validated when they are read.
     """
 
-    def __init__(self, X: Any, Y: Any = None, widths: tuple[int, ...] | None = None) -> None:
+    def __init__(self, X: BagsLike, Y: BagsLike | None = None, widths: tuple[int, ...] | None = None) -> None:
         views = [X, Y] if Y is not None else X
         if isinstance(views, np.ndarray) or not isinstance(views, Sequence) or isinstance(views, str):
             raise ValueError(f"X is of type {type(views).__name__}: pass X and Y, or a list with one entry per view")

@@ -10,9 +10,9 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
-from manifoldseq.estimators import check_choice
+from manifoldseq.estimators import BagsLike, ViewsLike, check_choice
 
 from ._bags import Bags, Group
 from ._expectation import Block, Expectation
@@ -210,7 +210,9 @@ def _runs(offsets: NDArray[np.int64], rows: slice, most: int) -> Iterator[tuple[
                 yield slice(start, stop), slice(int(cuts[start]), int(cuts[stop])), length
 
 
-def gradient_vectors(mixture: Any, X: Any, Y: Any = None, *, gradient_scale: str = "paper") -> Encoding:
+def gradient_vectors(
+    mixture: Any, X: BagsLike, Y: BagsLike | None = None, *, gradient_scale: str = "paper"
+) -> Encoding:
     """Return the gradient vectors of sets of descriptors, (5), (6), (42)-(45), and their latent vectors.
 
     Parameters
@@ -260,7 +262,7 @@ def gradient_vectors(mixture: Any, X: Any, Y: Any = None, *, gradient_scale: str
     )
 
 
-def private_parts(mixture: Any, X: Any, Y: Any = None) -> list[Array]:
+def private_parts(mixture: Any, X: ViewsLike, Y: ArrayLike | None = None) -> list[Array]:
     """Return the part of each view that the other views do not explain, ``x - W_x zhat``, by row and component.
 
     (4), (9), (10), (24), (25), with the posterior mean (18) for z.

@@ -7,12 +7,13 @@ from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 from sklearn.base import ClassNamePrefixFeaturesOutMixin, DensityMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
 import manifoldseq as ms
 from manifoldseq.estimators import (
+    ViewsLike,
     check_choice,
     check_number,
     check_parameters,
@@ -254,7 +255,7 @@ class MixturePCCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, DensityMixi
         gate: float | str = "auto",
         criterion: str = "imputation",
         target: int | None = None,
-        init: Any = "auto",
+        init: str | Mixture = "auto",
         update: str = "expanded",
         model: str | None = None,
         solver: str = "em",
@@ -294,14 +295,14 @@ class MixturePCCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, DensityMixi
     @one_blas_thread()
     def fit(
         self,
-        X: Any,
-        Y: Any = None,
-        *more: Any,
+        X: ViewsLike,
+        Y: ArrayLike | None = None,
+        *more: ArrayLike | None,
         observers: Sequence[Any] = (),
         checkpoint: ms.storage.Checkpoint | str | Path | None = None,
         resume: bool = False,
         feature_names: Sequence[Sequence[str]] | None = None,
-        sample_weight: Any = None,
+        sample_weight: ArrayLike | None = None,
     ) -> Self:
         """Fit the mixture to paired rows.
 
@@ -350,7 +351,9 @@ class MixturePCCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, DensityMixi
         return self
 
     @one_blas_thread()
-    def partial_fit(self, X: Any, Y: Any = None, *more: Any, sample_weight: Any = None) -> Self:
+    def partial_fit(
+        self, X: ViewsLike, Y: ArrayLike | None = None, *more: ArrayLike | None, sample_weight: ArrayLike | None = None
+    ) -> Self:
         """Take one step of online EM with a batch of rows (Cappé and Moulines 2009).
 
         The first batch determines the start, the noise floor and the covariance S_0 that others are shrunk to. It needs
@@ -391,12 +394,12 @@ class MixturePCCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, DensityMixi
         self.mixture_ = problem.data.model.mixture(x)
         return self
 
-    def predict(self, X: Any, Y: Any = None, *more: Any) -> NDArray[np.int64]:
+    def predict(self, X: ViewsLike, Y: ArrayLike | None = None, *more: ArrayLike | None) -> NDArray[np.int64]:
         """Return the likeliest component of each row, (N,)."""
         return self.predict_proba(X, Y, *more).argmax(axis=1)
 
     @one_blas_thread()
-    def predict_proba(self, X: Any, Y: Any = None, *more: Any) -> Array:
+    def predict_proba(self, X: ViewsLike, Y: ArrayLike | None = None, *more: ArrayLike | None) -> Array:
         """Return the responsibilities (13) of the components for each row, (N, K)."""
         views = self._checked(X, Y, *more)
         found = np.empty((len(views[0]), self.mixture_.n_components))
@@ -405,7 +408,7 @@ class MixturePCCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, DensityMixi
         return found
 
     @one_blas_thread()
-    def score_samples(self, X: Any, Y: Any = None, *more: Any) -> Array:
+    def score_samples(self, X: ViewsLike, Y: ArrayLike | None = None, *more: ArrayLike | None) -> Array:
         """Return the log-density of the observed values of each row, (N,)."""
         views = self._checked(X, Y, *more)
         found = np.zeros(len(views[0]))
@@ -413,12 +416,12 @@ class MixturePCCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, DensityMixi
             found[rows] = expectation.log_density(seen)
         return found
 
-    def score(self, X: Any, Y: Any = None, *more: Any) -> float:  # pyright: ignore[reportIncompatibleMethodOverride]
+    def score(self, X: ViewsLike, Y: ArrayLike | None = None, *more: ArrayLike | None) -> float:  # pyright: ignore[reportIncompatibleMethodOverride]
         """Return the mean log-density of the rows."""
         return float(self.score_samples(X, Y, *more).mean())
 
     @one_blas_thread()
-    def transform(self, X: Any, Y: Any = None, *more: Any) -> Array:
+    def transform(self, X: ViewsLike, Y: ArrayLike | None = None, *more: ArrayLike | None) -> Array:
         """Return the latent means (18) of each row in each component, times its responsibility, (N, K d).
 
         Latent axes of different components are unrelated, so that every component has separate columns.
@@ -433,12 +436,14 @@ class MixturePCCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, DensityMixi
                 found[within] = (shared * block.g[:, None, :]).transpose(2, 0, 1)
         return found.reshape(len(found), K * d)
 
-    def fit_transform(self, X: Any, Y: Any = None, *more: Any, **options: Any) -> Array:
+    def fit_transform(  # pyright: ignore[reportIncompatibleMethodOverride]
+        self, X: ViewsLike, Y: ArrayLike | None = None, *more: ArrayLike | None, **options: Any
+    ) -> Array:
         """Equivalent to ``fit(X, Y).transform(X, Y)``."""
         return self.fit(X, Y, *more, **options).transform(X, Y, *more)
 
     @one_blas_thread()
-    def impute(self, X: Any, Y: Any = None, *more: Any) -> list[Array]:
+    def impute(self, X: ViewsLike, Y: ArrayLike | None = None, *more: ArrayLike | None) -> list[Array]:
         """Return all views with missing values replaced by their conditional expectations.
 
         Parameters
@@ -454,7 +459,7 @@ class MixturePCCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, DensityMixi
         return _filled(self.mixture_, views, self.gate_)
 
     @one_blas_thread()
-    def impute_variance(self, X: Any, Y: Any = None, *more: Any) -> list[Array]:
+    def impute_variance(self, X: ViewsLike, Y: ArrayLike | None = None, *more: ArrayLike | None) -> list[Array]:
         """Return the variances of the imputed values, and zero for observed values.
 
         They are the variances of the conditional distribution: of the noise and the latent vector within the
@@ -480,7 +485,12 @@ class MixturePCCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, DensityMixi
 
     @one_blas_thread()
     def impute_samples(
-        self, X: Any, Y: Any = None, *more: Any, n_samples: int = 1, random_state: Any = None
+        self,
+        X: ViewsLike,
+        Y: ArrayLike | None = None,
+        *more: ArrayLike | None,
+        n_samples: int = 1,
+        random_state: Any = None,
     ) -> list[Array]:
         """Draw missing values from their conditional distribution (multiple imputation).
 
@@ -508,7 +518,7 @@ class MixturePCCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, DensityMixi
         return _split(self.mixture_, whole)
 
     @one_blas_thread()
-    def pair_scores(self, X: Any, Y: Any) -> Array:
+    def pair_scores(self, X: ArrayLike, Y: ArrayLike) -> Array:
         """Return ln p(y|x) - ln p(y) of every row x of one view with every row y of the other, for retrieval.
 
         Larger scores mean that both rows more likely describe the same object. A y that is likely with any x has no
@@ -579,15 +589,17 @@ class MixturePCCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, DensityMixi
             rows[own] += latent[own] @ mixture.loadings[k].T + mixture.means[k]
         return np.split(rows, np.cumsum(mixture.views)[:-1], axis=1), labels
 
-    def fit_predict(self, X: Any, Y: Any = None, *more: Any, **options: Any) -> NDArray[np.int64]:
+    def fit_predict(
+        self, X: ViewsLike, Y: ArrayLike | None = None, *more: ArrayLike | None, **options: Any
+    ) -> NDArray[np.int64]:
         """Equivalent to ``fit(X, Y).predict(X, Y)``."""
         return self.fit(X, Y, *more, **options).predict(X, Y, *more)
 
-    def aic(self, X: Any, Y: Any = None, *more: Any) -> float:
+    def aic(self, X: ViewsLike, Y: ArrayLike | None = None, *more: ArrayLike | None) -> float:
         """Return Akaike's information criterion of rows; smaller is better."""
         return float(-2 * self.score_samples(X, Y, *more).sum() + 2 * self.mixture_.n_parameters)
 
-    def bic(self, X: Any, Y: Any = None, *more: Any) -> float:
+    def bic(self, X: ViewsLike, Y: ArrayLike | None = None, *more: ArrayLike | None) -> float:
         """Return the Bayesian information criterion of rows; smaller is better."""
         density = self.score_samples(X, Y, *more)
         return float(-2 * density.sum() + self.mixture_.n_parameters * np.log(len(density)))
@@ -617,7 +629,12 @@ class MixturePCCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, DensityMixi
         return tags
 
     def _prepared(
-        self, X: Any, Y: Any, *more: Any, names: Any = None, sample_weight: Any = None
+        self,
+        X: ViewsLike,
+        Y: ArrayLike | None,
+        *more: ArrayLike | None,
+        names: Any = None,
+        sample_weight: ArrayLike | None = None,
     ) -> tuple[CheckedViews, Names | None]:
         """Validate the input of a fit; return the views and the names of their columns."""
         self._check_settings()
@@ -649,7 +666,7 @@ class MixturePCCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, DensityMixi
             check_whole("target", self.target, 0)
         check_choice("missing", self.missing, MISSING)
 
-    def _checked(self, X: Any, Y: Any, *more: Any, missing: bool = True) -> list[View]:
+    def _checked(self, X: ViewsLike, Y: ArrayLike | None, *more: ArrayLike | None, missing: bool = True) -> list[View]:
         """Validate the views for a fitted estimator; views that are None become NaN."""
         check_is_fitted(self, "mixture_")
         sizes = self.mixture_.views
@@ -871,7 +888,7 @@ def _kept(setting: Setting) -> dict[str, Any]:
     return {f"{name}_": value for name, value in asdict(setting).items()}
 
 
-def _given(X: Any, Y: Any, *more: Any) -> list[Any]:
+def _given(X: ViewsLike, Y: ArrayLike | None, *more: ArrayLike | None) -> list[Any]:
     """Return the views of a fit; raise an error if a view is None."""
     items = as_list(X, Y, *more) if Y is not None or more else as_list(X)
     for v, item in enumerate(items):
@@ -880,7 +897,7 @@ def _given(X: Any, Y: Any, *more: Any) -> list[Any]:
     return items
 
 
-def _weighted(data: CheckedViews, sample_weight: Any, least: int = 2) -> CheckedViews:
+def _weighted(data: CheckedViews, sample_weight: ArrayLike | None, least: int = 2) -> CheckedViews:
     """Return the rows with positive weights, and the weights; raise an error if there are too few."""
     if sample_weight is None:
         return data
@@ -889,7 +906,7 @@ def _weighted(data: CheckedViews, sample_weight: Any, least: int = 2) -> Checked
     return data if weights.all() else data.of_rows(np.flatnonzero(weights))
 
 
-def _weights(sample_weight: Any, N: int, least: int) -> Array:
+def _weights(sample_weight: ArrayLike | None, N: int, least: int) -> Array:
     """Validate the weights of N rows."""
     weights = check_real(sample_weight, "sample_weight")
     weights = np.asarray(weights, np.float64)

@@ -7,11 +7,13 @@ from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
+from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
 import manifoldseq as ms
 from manifoldseq.estimators import (
+    BagsLike,
     check_choice,
     check_number,
     check_optional,
@@ -60,8 +62,8 @@ class _BagEncoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
 
     def fit(
         self,
-        X: Any,
-        Y: Any = None,
+        X: BagsLike,
+        Y: BagsLike | None = None,
         *,
         observers: Sequence[Any] = (),
         checkpoint: ms.storage.Checkpoint | str | Path | None = None,
@@ -98,11 +100,11 @@ class _BagEncoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
             self.feature_names_in_ = model.feature_names_in_
         return self
 
-    def fit_transform(self, X: Any, Y: Any = None) -> Array:  # pyright: ignore
+    def fit_transform(self, X: BagsLike, Y: BagsLike | None = None) -> Array:  # pyright: ignore
         """Equivalent to ``fit(X, Y).transform(X, Y)``."""
         return self.fit(X, Y).transform(X, Y)
 
-    def transform(self, X: Any, Y: Any = None) -> Array:
+    def transform(self, X: BagsLike, Y: BagsLike | None = None) -> Array:
         """Encode bags.
 
         Parameters
@@ -127,7 +129,7 @@ class _BagEncoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
                 row += len(vectors)
         return found
 
-    def stream(self, bags: Iterable[Sequence[Any]]) -> Iterator[Array]:
+    def stream(self, bags: Iterable[Sequence[ArrayLike]]) -> Iterator[Array]:
         """Encode a stream of bags, one after the other.
 
         Parameters

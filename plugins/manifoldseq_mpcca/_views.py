@@ -1,16 +1,16 @@
 """Validation of views: arrays of shape (N, d_v) with the same rows, of any real dtype."""
 
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from numbers import Integral
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 from scipy.linalg import get_lapack_funcs, solve_triangular
 
-from manifoldseq.estimators import check_real, column_names, quoted, row_blocks
+from manifoldseq.estimators import ViewsLike, check_real, column_names, quoted, row_blocks
 
 View = NDArray[Any]
 
@@ -24,7 +24,7 @@ Names = list[NDArray[Any]]
 """The names of the columns of each view, as arrays of strings."""
 
 
-def check_views(X: Any, *more: Any, missing: bool = False, names: Names | None = None) -> list[View]:
+def check_views(X: ViewsLike, *more: ArrayLike | None, missing: bool = False, names: Names | None = None) -> list[View]:
     """Validate views and return them as arrays in their floating-point dtype, without unnecessary copies.
 
     Parameters
@@ -132,7 +132,7 @@ def check_values(
             raise ValueError(f"{where} has {value:.3g} {place}, too large to be squared: rescale the column")
 
 
-def as_list(X: Any, *more: Any) -> list[Any]:
+def as_list(X: ViewsLike, *more: ArrayLike | None) -> list[Any]:
     """Return the views of ``(X, Y)`` or ``([X, Y])`` as a list, which may contain None."""
     given = [item for item in more if item is not None]
     if not more or (not given and isinstance(X, (list, tuple)) and _is_list_of_views(X)):
@@ -355,7 +355,7 @@ def _eps_dtype(view: View) -> Any:
     return view.dtype if view.dtype.kind == "f" else np.float64
 
 
-def _is_list_of_views(X: Any) -> bool:
+def _is_list_of_views(X: Sequence[Any]) -> bool:
     """Return whether a list contains views rather than rows of numbers."""
     return any(item is None or np.ndim(item) >= 2 for item in X)
 

@@ -7,11 +7,11 @@ from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 from sklearn.svm import SVC
 
 import manifoldseq as ms
-from manifoldseq.estimators import check_parameters, check_positive, quoted
+from manifoldseq.estimators import SequencesLike, check_parameters, check_positive, quoted
 from manifoldseq.execution import one_blas_thread
 
 from ._estimator import RULES
@@ -67,8 +67,8 @@ class SequenceClassifier(ClassesOfSequences):
 
     def fit(
         self,
-        X: Any,
-        y: Any,
+        X: SequencesLike,
+        y: ArrayLike,
         *,
         observers: Sequence[Any] = (),
         checkpoint: ms.storage.Checkpoint | str | Path | None = None,
@@ -97,7 +97,7 @@ class SequenceClassifier(ClassesOfSequences):
             raise ValueError(f"y has the one class {quoted(labels.tolist()[0])}: a classifier needs at least two")
         return self._fit_kernels(X, y, observers=observers, checkpoint=checkpoint, resume=resume)
 
-    def decision_function(self, X: Any) -> Array:
+    def decision_function(self, X: SequencesLike) -> Array:
         """Return the decision function of the support vector machines.
 
         Returns
@@ -107,7 +107,7 @@ class SequenceClassifier(ClassesOfSequences):
         cross = self._new_gram(X)[0]
         return self._machine().decision_function(cross)
 
-    def predict(self, X: Any) -> NDArray[Any]:
+    def predict(self, X: SequencesLike) -> NDArray[Any]:
         """Return the class of each sequence, (N,)."""
         cross, own = self._new_gram(X)
         Z = self.coordinates_

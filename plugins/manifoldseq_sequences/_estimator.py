@@ -14,6 +14,7 @@ from sklearn.utils.validation import check_is_fitted
 import manifoldseq as ms
 from manifoldseq.estimators import (
     ObjectParameters,
+    SequencesLike,
     check_channel_names,
     keep_channel_names,
     quoted,
@@ -67,7 +68,7 @@ class KernelsOfSequences(ObjectParameters, BaseEstimator):
     sequences_: list[Array]
     weights_: dict[str, float]
 
-    def _sequences(self, X: Any, reset: bool) -> list[Array]:
+    def _sequences(self, X: SequencesLike, reset: bool) -> list[Array]:
         """Return checked sequences."""
         if reset:
             sequences = validate_sequences(self, X, reset=True)

@@ -12,7 +12,14 @@ from numpy.typing import NDArray
 from sklearn.base import ClassNamePrefixFeaturesOutMixin, ClusterMixin, TransformerMixin
 
 import manifoldseq as ms
-from manifoldseq.estimators import check_parameters, check_whole, marked, random_generator, warn_of_few_distinct
+from manifoldseq.estimators import (
+    SequencesLike,
+    check_parameters,
+    check_whole,
+    marked,
+    random_generator,
+    warn_of_few_distinct,
+)
 from manifoldseq.execution import one_blas_thread
 from manifoldseq.models import Choice, Step, choose_n_clusters, numbers_of_clusters
 
@@ -126,7 +133,7 @@ class SequenceKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterM
 
     def fit(
         self,
-        X: Any,
+        X: SequencesLike,
         y: object = None,
         *,
         observers: Sequence[Any] = (),
@@ -228,7 +235,7 @@ class SequenceKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterM
             self.choice_ = Choice(steps, params, notes, time.perf_counter() - began)
         return weights, n_clusters
 
-    def predict(self, X: Any) -> NDArray[np.int64]:
+    def predict(self, X: SequencesLike) -> NDArray[np.int64]:
         """Assign sequences to the nearest centre.
 
         Returns
@@ -237,7 +244,7 @@ class SequenceKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterM
         """
         return self._squared_distances(self._sequences(X, reset=False)).argmin(axis=1)
 
-    def transform(self, X: Any) -> Array:
+    def transform(self, X: SequencesLike) -> Array:
         """Return the distances in feature space from sequences to the centres.
 
         Returns
@@ -246,7 +253,7 @@ class SequenceKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterM
         """
         return np.sqrt(self._squared_distances(self._sequences(X, reset=False)))
 
-    def score(self, X: Any, y: object = None) -> float:
+    def score(self, X: SequencesLike, y: object = None) -> float:
         """Return minus the sum of squared distances from sequences to their nearest centres."""
         return -float(self._squared_distances(self._sequences(X, reset=False)).min(axis=1).sum())
 
@@ -264,7 +271,7 @@ def _squared(Z: Array, centres: Array) -> Array:
     return np.stack([np.square(Z - centre).sum(axis=1) for centre in centres], axis=1)
 
 
-def cost_of_choice(estimator: Any, X: Any) -> str:
+def cost_of_choice(estimator: Any, X: SequencesLike) -> str:
     """Return a description of the computations of a fit; an empty text if the number of clusters is given."""
     if estimator.n_clusters != AUTO or len(X) < LEAST:
         return ""

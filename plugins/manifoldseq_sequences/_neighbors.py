@@ -7,11 +7,11 @@ from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.validation import check_is_fitted
 
 import manifoldseq as ms
-from manifoldseq.estimators import available_where, check_parameters, check_whole
+from manifoldseq.estimators import SequencesLike, available_where, check_parameters, check_whole
 
 from ._estimator import RULES
 from ._supervised import ClassesOfSequences
@@ -67,8 +67,8 @@ class SequenceNeighbors(ClassesOfSequences):
 
     def fit(
         self,
-        X: Any,
-        y: Any = None,
+        X: SequencesLike,
+        y: ArrayLike | None = None,
         *,
         observers: Sequence[Any] = (),
         checkpoint: ms.storage.Checkpoint | str | Path | None = None,
@@ -86,7 +86,9 @@ class SequenceNeighbors(ClassesOfSequences):
         check_parameters(self, _RULES)
         return self._fit_kernels(X, y, observers=observers, checkpoint=checkpoint, resume=resume)
 
-    def kneighbors(self, X: Any = None, n_neighbors: int | None = None) -> tuple[Array, NDArray[np.int64]]:
+    def kneighbors(
+        self, X: SequencesLike | None = None, n_neighbors: int | None = None
+    ) -> tuple[Array, NDArray[np.int64]]:
         """Return the nearest sequences of `fit`.
 
         Parameters
@@ -122,23 +124,23 @@ class SequenceNeighbors(ClassesOfSequences):
         return np.take_along_axis(distances, order, axis=1), np.take_along_axis(rows, order, axis=1)
 
     @available_where(_check_classes)
-    def predict(self, X: Any) -> NDArray[Any]:
+    def predict(self, X: SequencesLike) -> NDArray[Any]:
         """Return the most frequent class among the nearest sequences of `fit`, (N,); ties go to the nearest."""
         return self.classes_[_voted(self.targets_[self.kneighbors(X)[1]], len(self.classes_))]
 
     @available_where(_check_classes)
-    def predict_proba(self, X: Any) -> Array:
+    def predict_proba(self, X: SequencesLike) -> Array:
         """Return the share of each class among the nearest sequences of `fit`, (N, n_classes)."""
         return np.eye(len(self.classes_))[self.targets_[self.kneighbors(X)[1]]].mean(axis=1)
 
-    def score(self, X: Any, y: Any = None, sample_weight: Any = None) -> float:  # pyright: ignore
+    def score(self, X: SequencesLike, y: ArrayLike | None = None, sample_weight: ArrayLike | None = None) -> float:  # pyright: ignore
         """Return the accuracy of `predict`."""
         check_is_fitted(self, "components_")
         if y is None:
             raise ValueError("score compares predicted classes with y: pass y, or use score_samples without classes")
         return float(super().score(X, y, sample_weight))
 
-    def score_samples(self, X: Any = None) -> Array:
+    def score_samples(self, X: SequencesLike | None = None) -> Array:
         """Return minus the mean distance to the nearest sequences of `fit`; the lowest are outliers."""
         return -self.kneighbors(X)[0].mean(axis=1)
 

@@ -8,12 +8,12 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Self
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 from sklearn.base import ClassifierMixin
 from sklearn.model_selection import StratifiedKFold
 from sklearn.utils.multiclass import check_classification_targets
 
-from manifoldseq.estimators import check_unmasked, marked
+from manifoldseq.estimators import SequencesLike, check_unmasked, marked
 from manifoldseq.execution import one_blas_thread
 from manifoldseq.models import Choice, Step, summary
 
@@ -41,7 +41,7 @@ class ClassesOfSequences(ClassifierMixin, KernelsOfSequences):
     def _predicted(self, gram: Array, targets: Labels, cross: Array, own: Array) -> Labels:
         """Return predicted indices into `classes_`, from kernel values (N, N), (n, N) and k(x, x) of new items (n,)."""
 
-    def _fit_kernels(self, X: Any, y: Any, **loop: Any) -> Self:
+    def _fit_kernels(self, X: SequencesLike, y: ArrayLike | None, **loop: Any) -> Self:
         loop["checkpoint"] = marked(loop["checkpoint"], lambda: (self, list(X), y))
         sequences = self._sequences(X, reset=True)
         targets = None
@@ -122,7 +122,7 @@ class ClassesOfSequences(ClassifierMixin, KernelsOfSequences):
             found.append(float((predicted == targets[left]).mean()))
         return np.array(found)
 
-    def _new_gram(self, X: Any) -> tuple[Array, Array]:
+    def _new_gram(self, X: SequencesLike) -> tuple[Array, Array]:
         """Return kernel values between new sequences and those of `fit`, and k(x, x) of the new sequences."""
         Z = self._coordinates(self._sequences(X, reset=False))  # it raises an error before `fit`
         return Z @ self.coordinates_.T, np.square(Z).sum(axis=1)
@@ -132,7 +132,7 @@ def _equal(names: Sequence[str]) -> dict[str, float]:
     return {name: round(1 / len(names), 4) for name in names}
 
 
-def require_classes(estimator: Any, y: Any) -> None:
+def require_classes(estimator: Any, y: ArrayLike | None) -> None:
     """Raise ValueError if a classifier receives no classes."""
     if y is None:
         raise ValueError(f"{type(estimator).__name__} requires y to be passed, but the target y is None")

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin, clone
 from sklearn.cluster import KMeans, MiniBatchKMeans
 from sklearn.utils.validation import check_is_fitted
@@ -177,8 +177,8 @@ class ConvolutionalFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, B
     @one_blas_thread()
     def fit(
         self,
-        X: Any,
-        y: Any = None,
+        X: ArrayLike,
+        y: object = None,
         *,
         observers: Sequence[Any] = (),
         checkpoint: ms.storage.Checkpoint | str | Path | None = None,
@@ -216,7 +216,7 @@ class ConvolutionalFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, B
         return self
 
     @one_blas_thread()
-    def transform(self, X: Any, out: Array | None = None) -> Array:
+    def transform(self, X: ArrayLike, out: Array | None = None) -> Array:
         """Return the features of images.
 
         Parameters

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
+from numpy.typing import ArrayLike
 from scipy.sparse import issparse
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin, clone
 from sklearn.utils.validation import check_is_fitted
@@ -112,8 +113,8 @@ class VectorFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
     @one_blas_thread()
     def fit(
         self,
-        X: Any,
-        y: Any = None,
+        X: ArrayLike,
+        y: object = None,
         *,
         observers: Sequence[Any] = (),
         checkpoint: ms.storage.Checkpoint | str | Path | None = None,
@@ -181,7 +182,7 @@ class VectorFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
         return self
 
     @one_blas_thread()
-    def transform(self, X: Any) -> Array:
+    def transform(self, X: ArrayLike) -> Array:
         """Return the features of rows, (N, K), float32 for rows in float32, else float64."""
         check_is_fitted(self, "model_")
         rows = _dense_rows(self, X, reset=False)
@@ -227,7 +228,7 @@ def _number_of(model: Any) -> Any:
     return model.n_clusters if isinstance(model, SphericalKMeans) else model.n_components
 
 
-def _dense_rows(estimator: VectorFeatures, X: Any, reset: bool) -> Array:
+def _dense_rows(estimator: VectorFeatures, X: ArrayLike, reset: bool) -> Array:
     if issparse(X):
         raise TypeError(
             "X is sparse, but centred rows are dense: pass X.toarray(), or fit VonMisesFisherMixture, PCAMovMF or "

@@ -4,8 +4,10 @@ from dataclasses import replace
 from typing import Any, Self
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from manifoldseq.estimators import (
+    RowsLike,
     check_choice,
     check_number,
     check_optional,
@@ -202,7 +204,7 @@ class HOPE(ProjectedMixture):
         beta: float = 0.0,
         threshold: float | None = None,
         quantile: float = 0.95,
-        init: Any = "pca",
+        init: str | ArrayLike = "pca",
         solver: str = "online-em",
         solver_options: dict[str, Any] | None = None,
         batch_size: int = 4096,
@@ -244,7 +246,7 @@ class HOPE(ProjectedMixture):
         self.verbose = verbose
 
     @one_blas_thread()
-    def partial_fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
+    def partial_fit(self, X: RowsLike, y: object = None, sample_weight: ArrayLike | None = None) -> Self:
         """Take one step of online EM with a batch of rows.
 
         The first batch determines the start, the mean and the noise and variance floors. It needs at least K rows and

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, Self, cast
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 from scipy.sparse import issparse
 from scipy.special import logsumexp
 from sklearn.base import ClassNamePrefixFeaturesOutMixin, DensityMixin, TransformerMixin, clone
@@ -18,6 +18,7 @@ from sklearn.utils.validation import _check_sample_weight, check_is_fitted
 
 import manifoldseq as ms
 from manifoldseq.estimators import (
+    RowsLike,
     check_choice,
     check_number,
     check_optional,
@@ -104,9 +105,9 @@ class ProjectedMixture(  # pyright: ignore[reportIncompatibleMethodOverride]  # 
     @one_blas_thread()
     def fit(
         self,
-        X: Any,
-        y: Any = None,
-        sample_weight: Any = None,
+        X: RowsLike,
+        y: object = None,
+        sample_weight: ArrayLike | None = None,
         *,
         observers: Sequence[Any] = (),
         checkpoint: ms.storage.Checkpoint | str | Path | None = None,
@@ -210,7 +211,9 @@ class ProjectedMixture(  # pyright: ignore[reportIncompatibleMethodOverride]  # 
         apart = self.directions_ - self.directions_.mean(axis=0)
         return 2 * float(self.kappa) * float(np.linalg.norm(apart, axis=1).max()) < _ALIKE
 
-    def _fit_by_bic(self, X: Any, sample_weight: Any, observers: Sequence[Any], checkpoint: Any, resume: bool) -> Self:
+    def _fit_by_bic(
+        self, X: RowsLike, sample_weight: ArrayLike | None, observers: Sequence[Any], checkpoint: Any, resume: bool
+    ) -> Self:
         """Fit with the number of components that minimizes `bic`: powers of two, then numbers between the best."""
         began = time.perf_counter()
         check_choice("n_components", self.n_components, ("auto",))
@@ -262,12 +265,12 @@ class ProjectedMixture(  # pyright: ignore[reportIncompatibleMethodOverride]  # 
         self.choice_ = Choice([step], params[chosen], [], time.perf_counter() - began)
         return self
 
-    def project(self, X: Any) -> Array:
+    def project(self, X: RowsLike) -> Array:
         """Return the projections z = U x (3) of rows, (N, M), without scaling to unit length."""
         rows, U = _in_memory(self._checked(X)), self._projection
         return rows @ U.T.astype(rows.dtype, copy=False) if len(U) else rows
 
-    def residual_energy(self, X: Any) -> Array:
+    def residual_energy(self, X: RowsLike) -> Array:
         """Return the energy of each row orthogonal to the rows of U (20), (47), (N,), in float64."""
         rows, U = _in_memory(self._checked(X)).astype(np.float64), self._projection
         if not len(U):
@@ -279,13 +282,13 @@ class ProjectedMixture(  # pyright: ignore[reportIncompatibleMethodOverride]  # 
         return np.einsum("nd,nd->n", rest, rest)
 
     @one_blas_thread()
-    def log_contributions(self, X: Any) -> Array:
+    def log_contributions(self, X: RowsLike) -> Array:
         """Return phi (37), the logarithm of weight times density of every component for each row, (N, K)."""
         rows = self._directed(X)
         return self._expectation(rows).phi(rows)
 
     @one_blas_thread()
-    def transform(self, X: Any) -> Array:
+    def transform(self, X: RowsLike) -> Array:
         """Return the pruned features eta = max(0, phi - threshold) (39) of each row, (N, K).
 
         A row of zeros, which has no direction and no likelihood, has the features of z = 0. `predict` treats it in the
@@ -297,19 +300,19 @@ class ProjectedMixture(  # pyright: ignore[reportIncompatibleMethodOverride]  # 
         return np.maximum(found, 0, out=found)
 
     @one_blas_thread()
-    def predict(self, X: Any) -> NDArray[np.intp]:
+    def predict(self, X: RowsLike) -> NDArray[np.intp]:
         """Return the likeliest component of each row, (N,)."""
         rows = self._checked(X)
         return self._expectation(rows).labels(rows)
 
     @one_blas_thread()
-    def predict_proba(self, X: Any) -> Array:
+    def predict_proba(self, X: RowsLike) -> Array:
         """Return the responsibilities (31) of the components for each row, (N, K)."""
         rows = self._checked(X)
         return self._expectation(rows).responsibilities(rows)
 
     @one_blas_thread()
-    def score_samples(self, X: Any) -> Array:
+    def score_samples(self, X: RowsLike) -> Array:
         """Return ln p(x) = ln p(z) + ln p(n) (6) of each row, (N,), in float64.
 
         It is a density of rows, so that models with different M can be compared. If z is scaled to unit length, p(z) is
@@ -391,7 +394,7 @@ class ProjectedMixture(  # pyright: ignore[reportIncompatibleMethodOverride]  # 
         return K - 1 + own + M * (D - M) + turned + noise + centre + (0 if radius is None else 2)
 
     @one_blas_thread()
-    def locate(self, eta: Any) -> Array:
+    def locate(self, eta: RowsLike) -> Array:
         """Return the projections whose features are nearest to given ones: trilateration (Figure 2).
 
         Parameters
@@ -406,13 +409,15 @@ class ProjectedMixture(  # pyright: ignore[reportIncompatibleMethodOverride]  # 
             near than z has dimensions.
         """
         check_is_fitted(self, "weights_")
-        eta = check_real(eta, "eta")
-        eta = np.asarray(eta.toarray() if issparse(eta) else eta, dtype=np.float64)
-        if eta.ndim != 2 or eta.shape[1] != len(self.weights_) or not np.isfinite(eta).all():
-            raise ValueError(f"eta has shape {eta.shape}: pass finite features (N, {len(self.weights_)}) of transform")
-        return located(self._model(), eta, float(self.threshold_))
+        given: Any = check_real(eta, "eta")
+        features = np.asarray(given.toarray() if issparse(given) else given, dtype=np.float64)
+        if features.ndim != 2 or features.shape[1] != len(self.weights_) or not np.isfinite(features).all():
+            raise ValueError(
+                f"eta has shape {features.shape}: pass finite features (N, {len(self.weights_)}) of transform"
+            )
+        return located(self._model(), features, float(self.threshold_))
 
-    def inverse_transform(self, X: Any) -> Array:
+    def inverse_transform(self, X: RowsLike) -> Array:
         """Return the signal part U' z (4), (45) of the rows with features X, (N, D): `locate`, then back."""
         found, dual = self.locate(X), self._dual
         found = found @ dual if len(dual) else found
@@ -520,7 +525,9 @@ class ProjectedMixture(  # pyright: ignore[reportIncompatibleMethodOverride]  # 
     def _n_features_out(self) -> int:
         return len(self.weights_)
 
-    def _checked_fit(self, X: Any, sample_weight: Any, reset: bool = True) -> tuple[Any, Array | None]:
+    def _checked_fit(
+        self, X: RowsLike, sample_weight: ArrayLike | None, reset: bool = True
+    ) -> tuple[Any, Array | None]:
         rows = validate_rows(self, X, reset=reset, sparse=self._takes_sparse)
         rows = _as_mapped(X, rows)
         if sample_weight is None:
@@ -575,11 +582,11 @@ class ProjectedMixture(  # pyright: ignore[reportIncompatibleMethodOverride]  # 
     def _scaled(self, rows: Any) -> Any:
         return Scaling(self.mean_, self._unit).of(rows)
 
-    def _checked(self, X: Any) -> Any:
+    def _checked(self, X: RowsLike) -> Any:
         check_is_fitted(self, "weights_")
         return self._scaled(_as_mapped(X, validate_rows(self, X, reset=False, sparse=self._takes_sparse)))
 
-    def _directed(self, X: Any) -> Any:
+    def _directed(self, X: RowsLike) -> Any:
         """Return rows that have a likelihood; rows of zeros have none if directions are modelled."""
         rows = self._checked(X)
         if self._unit:
@@ -616,7 +623,7 @@ class ProjectedMixture(  # pyright: ignore[reportIncompatibleMethodOverride]  # 
         self.n_empty_ = int(np.sum(self.weights_ < 1e-3 / len(self.weights_)))
 
 
-def _as_mapped(X: Any, rows: Any) -> Any:
+def _as_mapped(X: RowsLike, rows: Any) -> Any:
     """Return validated rows; rows of a memory map stay a memory map."""
     return X if isinstance(X, np.memmap) and rows.dtype == X.dtype and rows.shape == X.shape else rows
 

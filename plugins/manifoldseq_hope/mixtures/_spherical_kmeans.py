@@ -12,6 +12,7 @@ from sklearn.utils.validation import check_is_fitted
 
 import manifoldseq as ms
 from manifoldseq.estimators import (
+    RowsLike,
     check_number,
     check_parameters,
     count_distinct,
@@ -118,8 +119,8 @@ class SphericalKMeans(ClassNamePrefixFeaturesOutMixin, ClusterMixin, Transformer
     @one_blas_thread()
     def fit(
         self,
-        X: Any,
-        y: Any = None,
+        X: RowsLike,
+        y: object = None,
         *,
         observers: Sequence[Any] = (),
         checkpoint: ms.storage.Checkpoint | str | Path | None = None,
@@ -163,7 +164,7 @@ class SphericalKMeans(ClassNamePrefixFeaturesOutMixin, ClusterMixin, Transformer
         return self
 
     @one_blas_thread()
-    def transform(self, X: Any) -> Array:
+    def transform(self, X: RowsLike) -> Array:
         """Return the features ``max(0, cosine - threshold)`` of each row, (N, K)."""
         rows, scale = self._checked(X)
         found = rows @ self.cluster_centers_.T.astype(rows.dtype, copy=False)
@@ -172,16 +173,16 @@ class SphericalKMeans(ClassNamePrefixFeaturesOutMixin, ClusterMixin, Transformer
         return np.maximum(found, 0, out=found)
 
     @one_blas_thread()
-    def predict(self, X: Any) -> NDArray[np.intp]:
+    def predict(self, X: RowsLike) -> NDArray[np.intp]:
         """Return the nearest centre of each row, (N,)."""
         return nearest(*self._checked(X), self.cluster_centers_)[0]
 
     @one_blas_thread()
-    def score(self, X: Any, y: Any = None) -> float:
+    def score(self, X: RowsLike, y: object = None) -> float:
         """Return the mean cosine of the rows to their nearest centres."""
         return float(nearest(*self._checked(X), self.cluster_centers_)[1].mean(dtype=np.float64))
 
-    def _checked(self, X: Any) -> tuple[Array, Array]:
+    def _checked(self, X: RowsLike) -> tuple[Array, Array]:
         check_is_fitted(self, "cluster_centers_")
         return directions(validate_rows(self, X, reset=False, sparse=True))
 

@@ -1,16 +1,16 @@
 """Checks of labels."""
 
 from numbers import Number, Real
-from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from manifoldseq.estimators import check_unmasked
 
 _KINDS = {"b": "numbers", "i": "numbers", "u": "numbers", "f": "numbers", "U": "strings", "T": "strings"}
 
 
-def kind_of_labels(name: str, y: Any) -> str:
+def kind_of_labels(name: str, y: ArrayLike) -> str:
     """Return the kind of labels, such as "numbers" or "strings"; raise ValueError for missing and mixed labels."""
     check_unmasked(y, name)
     values = np.asarray(y, dtype=object if isinstance(y, list | tuple) else None)  # else NaN among strings is "nan"

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
+from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator, ClassifierMixin, ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
@@ -173,10 +174,10 @@ class HOPENetworkClassifier(ClassNamePrefixFeaturesOutMixin, TransformerMixin, C
 
     def fit(
         self,
-        X: Any,
-        y: Any,
+        X: ArrayLike | Windows,
+        y: ArrayLike,
         *,
-        validation: tuple[Any, Any] | None = None,
+        validation: tuple[ArrayLike | Windows, ArrayLike] | None = None,
         observers: Sequence[Any] = (),
         checkpoint: ms.storage.Checkpoint | str | Path | None = None,
         resume: bool = False,
@@ -211,11 +212,11 @@ class HOPENetworkClassifier(ClassNamePrefixFeaturesOutMixin, TransformerMixin, C
 
     def fine_tune(
         self,
-        X: Any,
-        y: Any,
+        X: ArrayLike | Windows,
+        y: ArrayLike,
         layers: Sequence[Dense],
         *,
-        validation: tuple[Any, Any] | None = None,
+        validation: tuple[ArrayLike | Windows, ArrayLike] | None = None,
         observers: Sequence[Any] = (),
         checkpoint: ms.storage.Checkpoint | str | Path | None = None,
         resume: bool = False,
@@ -233,12 +234,12 @@ class HOPENetworkClassifier(ClassNamePrefixFeaturesOutMixin, TransformerMixin, C
         """
         return self._train(X, y, tuple(layers), validation, observers, checkpoint, resume)
 
-    def decision_function(self, X: Any) -> Array:
+    def decision_function(self, X: ArrayLike | Windows) -> Array:
         """Return the scores of the classes, (N, classes); for two classes the second minus the first, (N,)."""
         scores = self._scores(X)
         return scores[:, 1] - scores[:, 0] if len(self.classes_) == 2 else scores
 
-    def predict_proba(self, X: Any) -> Array:
+    def predict_proba(self, X: ArrayLike | Windows) -> Array:
         """Return the probabilities of the classes by the softmax of the scores, (N, classes)."""
         scores = self._scores(X)
         scores -= scores.max(axis=1, keepdims=True)
@@ -246,12 +247,12 @@ class HOPENetworkClassifier(ClassNamePrefixFeaturesOutMixin, TransformerMixin, C
         scores /= scores.sum(axis=1, keepdims=True)
         return scores
 
-    def predict(self, X: Any) -> Array:
+    def predict(self, X: ArrayLike | Windows) -> Array:
         """Return the likeliest class of each row, (N,)."""
         best = self._scores(X).argmax(axis=1)
         return self.classes_[best]
 
-    def transform(self, X: Any) -> Array:
+    def transform(self, X: ArrayLike | Windows) -> Array:
         """Return the features eta (39) of the last layer, (N, K)."""
         X = self._checked(X)
         return np.concatenate([self._features(X[i : i + _ROWS]) for i in range(0, len(X), _ROWS)])
@@ -290,10 +291,10 @@ class HOPENetworkClassifier(ClassNamePrefixFeaturesOutMixin, TransformerMixin, C
 
     def _train(
         self,
-        X: Any,
-        y: Any,
+        X: ArrayLike | Windows,
+        y: ArrayLike,
         given: tuple[Dense, ...] | None,
-        validation: tuple[Any, Any] | None,
+        validation: tuple[ArrayLike | Windows, ArrayLike] | None,
         observers: Sequence[Any],
         checkpoint: ms.storage.Checkpoint | str | Path | None,
         resume: bool,
@@ -332,7 +333,7 @@ class HOPENetworkClassifier(ClassNamePrefixFeaturesOutMixin, TransformerMixin, C
         self.n_iter_, self.history_, self.status_ = run.nit, run.history, run.status
         return self
 
-    def _checked_fit(self, X: Any, y: Any) -> tuple[Array | Windows, Array]:
+    def _checked_fit(self, X: ArrayLike | Windows, y: ArrayLike) -> tuple[Array | Windows, Array]:
         if y is not None:
             kind_of_labels("y", y)
         if isinstance(X, Windows):
@@ -366,18 +367,18 @@ class HOPENetworkClassifier(ClassNamePrefixFeaturesOutMixin, TransformerMixin, C
         found = np.searchsorted(self.classes_, y).clip(max=len(self.classes_) - 1)
         return X, np.where(self.classes_[found] == y, found, -1)
 
-    def _checked(self, X: Any) -> Array | Windows:
+    def _checked(self, X: ArrayLike | Windows) -> Array | Windows:
         check_is_fitted(self, "layers_")
         return self._rows(X)
 
-    def _rows(self, X: Any) -> Array | Windows:
+    def _rows(self, X: ArrayLike | Windows) -> Array | Windows:
         if not isinstance(X, Windows):
             return _VALIDATED(self, check_real(X), reset=False, dtype=[np.float32, np.float64])
         if X.shape[1] != self.n_features_in_:
             raise ValueError(f"X has windows of {X.shape[1]} values, but the network has {self.n_features_in_} inputs")
         return X
 
-    def _scores(self, X: Any) -> Array:
+    def _scores(self, X: ArrayLike | Windows) -> Array:
         X = self._checked(X)
         found = []
         for first in range(0, len(X), _ROWS):
@@ -432,7 +433,7 @@ def _arrays(rows: Array | Windows) -> tuple[Array, ...]:
     return (rows.frames, rows.starts) if isinstance(rows, Windows) else (rows,)
 
 
-def _labels(X: Array | Windows, y: Any) -> Array:
+def _labels(X: Array | Windows, y: ArrayLike) -> Array:
     """Return labels, one per row."""
     y = np.asarray(y)
     if y.shape != (len(X),):

@@ -2,9 +2,10 @@
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, Self, TypeVar
+from typing import Any, Self, TypeVar, cast
 
 import numpy as np
+from numpy.typing import ArrayLike
 from sklearn.base import (
     BaseEstimator,
     ClassifierMixin,
@@ -140,8 +141,8 @@ class HOPEStack(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClassifierMix
 
     def fit(
         self,
-        X: Any,
-        y: Any = None,
+        X: ArrayLike,
+        y: ArrayLike | None = None,
         *,
         observers: Sequence[Any] = (),
         checkpoint: ms.storage.Checkpoint | str | Path | None = None,
@@ -198,7 +199,7 @@ class HOPEStack(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClassifierMix
             self._fit_head(X, rows, codes, observers, store, resume)
         return self
 
-    def fit_head(self, X: Any, y: Any) -> Self:
+    def fit_head(self, X: ArrayLike, y: ArrayLike) -> Self:
         """Fit the head, and the network if there is one, to labelled rows without changing the learned layers.
 
         Parameters
@@ -212,16 +213,16 @@ class HOPEStack(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClassifierMix
         self._fit_head(X, self._features(X), codes, (), None, False)
         return self
 
-    def transform(self, X: Any) -> Array:
+    def transform(self, X: ArrayLike) -> Array:
         """Return the features of the last layer that was learned without labels, (N, K)."""
         return self._features(self._checked(X))
 
-    def decision_function(self, X: Any) -> Array:
+    def decision_function(self, X: ArrayLike) -> Array:
         """Return the scores of the classes, (N, classes), or (N,) for two."""
         X = self._checked(X)
         return self._head_of(X, "decision_function") if self.network_ is None else self.network_.decision_function(X)
 
-    def predict(self, X: Any) -> Array:
+    def predict(self, X: ArrayLike) -> Array:
         """Return the likeliest class of each row, (N,)."""
         X = self._checked(X)
         return self._head_of(X, "predict") if self.network_ is None else self.network_.predict(X)
@@ -286,16 +287,16 @@ class HOPEStack(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClassifierMix
         except ValueError as error:
             raise ValueError(f"network: {error}") from error
 
-    def _codes(self, X: Array, y: Any) -> Array:
+    def _codes(self, X: Array, y: ArrayLike) -> Array:
         kind_of_labels("y", y)
-        _, y = validate_data(self, check_real(X), y, reset=False, dtype=[np.float64, np.float32])
-        check_classification_targets(y)
-        self.classes_ = np.unique(y)
+        labels: Any = validate_data(self, check_real(X), cast(Any, y), reset=False, dtype=[np.float64, np.float32])[1]
+        check_classification_targets(labels)
+        self.classes_ = np.unique(labels)
         if len(self.classes_) < 2:
             raise ValueError(f"y has one class, {quoted(self.classes_.tolist()[0])}: pass rows of at least two classes")
-        return y
+        return labels
 
-    def _checked(self, X: Any) -> Array:
+    def _checked(self, X: ArrayLike) -> Array:
         check_is_fitted(self, "layers_")
         return validate_rows(self, X, reset=False)
 

@@ -22,6 +22,7 @@ from ..identification._resumed import stages_of
 from ..identification._sequence_input import (
     IDENTIFICATION,
     SequenceEstimator,
+    SequencesOrSystems,
     check_moments,
     identifier_of,
     learned_systems,
@@ -107,7 +108,7 @@ class LDSKernelMatrix(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Sequenc
 
     def fit(
         self,
-        X: Any,
+        X: SequencesOrSystems,
         y: object = None,
         *,
         observers: Sequence[Any] = (),
@@ -131,7 +132,7 @@ class LDSKernelMatrix(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Sequenc
         self._fitted(X, observers=observers, checkpoint=checkpoint, resume=resume)
         return self
 
-    def fit_transform(self, X: Any, y: object = None, **options: Any) -> Array:  # pyright: ignore
+    def fit_transform(self, X: SequencesOrSystems, y: object = None, **options: Any) -> Array:  # pyright: ignore
         """Equivalent to ``fit(X).transform(X)`` with one identification; warns if the matrix is indefinite."""
         kernel = self._fitted(X, **options)
         with one_blas_thread():
@@ -148,7 +149,7 @@ class LDSKernelMatrix(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Sequenc
                     )
         return K
 
-    def transform(self, X: Any) -> Array:
+    def transform(self, X: SequencesOrSystems) -> Array:
         """Return the kernel values between sequences or systems and the sequences of the fit.
 
         Returns
@@ -165,7 +166,7 @@ class LDSKernelMatrix(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Sequenc
     def _n_features_out(self) -> int:
         return len(self.systems_)
 
-    def _fitted(self, X: Any, **loop: Any) -> Any:
+    def _fitted(self, X: SequencesOrSystems, **loop: Any) -> Any:
         check_parameters(self, _RULES)
         stages = stages_of(self, identifier_of(self), X, **loop)
         like = copy(self)  # a fit that fails leaves the last one

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any, Self, cast
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 from sklearn.base import ClassNamePrefixFeaturesOutMixin, ClusterMixin, TransformerMixin, clone
 from sklearn.exceptions import ConvergenceWarning
 
@@ -29,6 +29,7 @@ from ..identification._resumed import stages_of
 from ..identification._sequence_input import (
     IDENTIFICATION,
     SequenceEstimator,
+    SequencesOrSystems,
     check_moments,
     identifier_of,
     learned_systems,
@@ -269,7 +270,7 @@ class LDSKMeans(Chosen, ClassNamePrefixFeaturesOutMixin, TransformerMixin, Clust
         mean: Any = "exact",
         solver: Any = "auto",
         inner_iter: int = 4,
-        init: Any = "k-means++",
+        init: str | ArrayLike | Systems = "k-means++",
         n_init: int | str = "auto",
         max_iter: int = 50,
         tol: float = 1e-4,
@@ -299,7 +300,7 @@ class LDSKMeans(Chosen, ClassNamePrefixFeaturesOutMixin, TransformerMixin, Clust
 
     def fit(
         self,
-        X: Any,
+        X: SequencesOrSystems,
         y: object = None,
         *,
         observers: Sequence[Any] = (),
@@ -342,7 +343,9 @@ class LDSKMeans(Chosen, ClassNamePrefixFeaturesOutMixin, TransformerMixin, Clust
             warnings.warn(cost, stacklevel=2)
         return self
 
-    def _fit_chosen(self, X: Any, *, checkpoint: Any, **options: Any) -> tuple[Clustering, dict[str, Any]]:
+    def _fit_chosen(
+        self, X: SequencesOrSystems, *, checkpoint: Any, **options: Any
+    ) -> tuple[Clustering, dict[str, Any]]:
         """Choose the settings that are not given, then fit with them; the parameters of the estimator do not change."""
         choice: Any
         if self.n_clusters == AUTO:
@@ -365,7 +368,9 @@ class LDSKMeans(Chosen, ClassNamePrefixFeaturesOutMixin, TransformerMixin, Clust
         self.choice_ = choice
         return found
 
-    def _stages(self, X: Any, folder: str, checkpoint: Any = None, resume: bool = False, **_: Any) -> ms.models.Stages:
+    def _stages(
+        self, X: SequencesOrSystems, folder: str, checkpoint: Any = None, resume: bool = False, **_: Any
+    ) -> ms.models.Stages:
         """Return the stages that precede the starts; observers expect states of k-means and receive no events."""
         store = ms.storage.Checkpoint.at(checkpoint)
         return stages_of(self, identifier_of(self), X, checkpoint=store and store.child(folder), resume=resume)
@@ -375,7 +380,7 @@ class LDSKMeans(Chosen, ClassNamePrefixFeaturesOutMixin, TransformerMixin, Clust
         """Whether the rule of the mean supports (A, C) only."""
         return bool(resolved_rule(self.mean).on_AC_only)
 
-    def _fit_quietly(self, X: Any, **options: Any) -> tuple[Clustering, dict[str, Any]]:
+    def _fit_quietly(self, X: SequencesOrSystems, **options: Any) -> tuple[Clustering, dict[str, Any]]:
         """Fit, and return the clustering problem with the best state."""
         systems, identifier = learned_systems(self, X, self._stages(X, "systems", **options))
         n_clusters = int(self.n_clusters)
@@ -442,7 +447,7 @@ class LDSKMeans(Chosen, ClassNamePrefixFeaturesOutMixin, TransformerMixin, Clust
             )
         return systems
 
-    def partial_fit(self, X: Any, y: object = None) -> Self:
+    def partial_fit(self, X: SequencesOrSystems, y: object = None) -> Self:
         """Move the centres by a mini-batch of sequences or systems.
 
         The batch is assigned to the nearest centres; each centre then descends, with `solver` and `inner_iter`, on the
@@ -505,7 +510,7 @@ class LDSKMeans(Chosen, ClassNamePrefixFeaturesOutMixin, TransformerMixin, Clust
             remember(self, systems, identifier)
         return self
 
-    def predict(self, X: Any) -> NDArray[np.int64]:
+    def predict(self, X: SequencesOrSystems) -> NDArray[np.int64]:
         """Assign sequences or systems to the nearest centre.
 
         Returns
@@ -514,7 +519,7 @@ class LDSKMeans(Chosen, ClassNamePrefixFeaturesOutMixin, TransformerMixin, Clust
         """
         return self._squared_distances(X).argmin(axis=1)
 
-    def transform(self, X: Any) -> Array:
+    def transform(self, X: SequencesOrSystems) -> Array:
         """Return the distances in feature space from sequences or systems to the centres.
 
         Returns
@@ -524,16 +529,16 @@ class LDSKMeans(Chosen, ClassNamePrefixFeaturesOutMixin, TransformerMixin, Clust
         """
         return np.sqrt(self._squared_distances(X))
 
-    def fit_transform(self, X: Any, y: object = None, **options: Any) -> Array:  # pyright: ignore
+    def fit_transform(self, X: SequencesOrSystems, y: object = None, **options: Any) -> Array:  # pyright: ignore
         """Equivalent to ``fit(X).transform(X)``, with one identification."""
         self.fit(X, **options)
         return self.transform(X)
 
-    def score(self, X: Any, y: object = None) -> float:
+    def score(self, X: SequencesOrSystems, y: object = None) -> float:
         """Return minus the sum of squared distances from sequences or systems to their nearest centres."""
         return -float(self._squared_distances(X).min(axis=1).sum())
 
-    def score_samples(self, X: Any) -> Array:
+    def score_samples(self, X: SequencesOrSystems) -> Array:
         """Return minus the distance from sequences or systems to their nearest centres; the lowest are outliers.
 
         Returns
@@ -542,7 +547,7 @@ class LDSKMeans(Chosen, ClassNamePrefixFeaturesOutMixin, TransformerMixin, Clust
         """
         return -np.sqrt(self._squared_distances(X).min(axis=1))
 
-    def nearest(self, X: Any, n: int = 1) -> NDArray[np.int64]:
+    def nearest(self, X: SequencesOrSystems, n: int = 1) -> NDArray[np.int64]:
         """Return the rows of the sequences or systems that are nearest to each centre, as examples of each cluster.
 
         Returns
@@ -561,7 +566,7 @@ class LDSKMeans(Chosen, ClassNamePrefixFeaturesOutMixin, TransformerMixin, Clust
     def _n_features_out(self) -> int:
         return len(self.systems_)
 
-    def _squared_distances(self, X: Any) -> Array:
+    def _squared_distances(self, X: SequencesOrSystems) -> Array:
         systems = new_systems(self, X)
         with one_blas_thread():
             kernel = fitted_kernel(self)

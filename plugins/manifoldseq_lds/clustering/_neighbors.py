@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 from sklearn.base import ClassifierMixin
 from sklearn.utils.validation import check_is_fitted
 
@@ -18,6 +18,7 @@ from ..identification._resumed import stages_of
 from ..identification._sequence_input import (
     IDENTIFICATION,
     SequenceEstimator,
+    SequencesOrSystems,
     check_moments,
     identifier_of,
     learned_systems,
@@ -107,7 +108,7 @@ class LDSNeighbors(ClassifierMixin, SequenceEstimator):
 
     def fit(
         self,
-        X: Any,
+        X: SequencesOrSystems,
         y: object = None,
         *,
         observers: Sequence[Any] = (),
@@ -150,7 +151,9 @@ class LDSNeighbors(ClassifierMixin, SequenceEstimator):
         remember(self, systems, identifier)
         return self
 
-    def kneighbors(self, X: Any = None, n_neighbors: int | None = None) -> tuple[Array, NDArray[np.int64]]:
+    def kneighbors(
+        self, X: SequencesOrSystems | None = None, n_neighbors: int | None = None
+    ) -> tuple[Array, NDArray[np.int64]]:
         """Return the nearest sequences of `fit`.
 
         Parameters
@@ -196,7 +199,7 @@ class LDSNeighbors(ClassifierMixin, SequenceEstimator):
         return np.take_along_axis(distances, rows, axis=1), rows
 
     @available_where(_check_classes)
-    def predict_proba(self, X: Any) -> Array:
+    def predict_proba(self, X: SequencesOrSystems) -> Array:
         """Return the proportion of each class among the nearest sequences of `fit`.
 
         All neighbours have equal weight, so that values are multiples of ``1 / n_neighbors`` and are not calibrated.
@@ -210,7 +213,7 @@ class LDSNeighbors(ClassifierMixin, SequenceEstimator):
         return np.eye(len(self.classes_))[self.targets_[rows]].mean(axis=1)
 
     @available_where(_check_classes)
-    def predict(self, X: Any) -> NDArray[Any]:
+    def predict(self, X: SequencesOrSystems) -> NDArray[Any]:
         """Return the most frequent class among the nearest sequences of `fit`; the nearest sequence decides ties.
 
         Returns
@@ -223,7 +226,7 @@ class LDSNeighbors(ClassifierMixin, SequenceEstimator):
         first = np.take_along_axis(most, nearest, axis=1).argmax(axis=1)
         return self.classes_[np.take_along_axis(nearest, first[:, None], axis=1)[:, 0]]
 
-    def score(self, X: Any, y: Any = None, sample_weight: Any = None) -> float:  # pyright: ignore
+    def score(self, X: SequencesOrSystems, y: ArrayLike | None = None, sample_weight: ArrayLike | None = None) -> float:  # pyright: ignore
         """Return the accuracy of `predict`: the fraction of sequences or systems with a correctly predicted class.
 
         Parameters
@@ -244,7 +247,7 @@ class LDSNeighbors(ClassifierMixin, SequenceEstimator):
         tags.target_tags.required = False
         return tags
 
-    def score_samples(self, X: Any = None) -> Array:
+    def score_samples(self, X: SequencesOrSystems | None = None) -> Array:
         """Return minus the mean distance to the nearest sequences of `fit`; the lowest are outliers.
 
         Parameters

@@ -20,7 +20,7 @@ from manifoldseq.models import AGREEMENT, COMPARED, SPLITS, Choice, Step, number
 from ..identification._identifier import LDSIdentifier
 from ..identification._order import default_sizes
 from ..identification._resumed import stages_of
-from ..identification._sequence_input import SequenceEstimator, identifier_of, learned_systems
+from ..identification._sequence_input import SequenceEstimator, SequencesOrSystems, identifier_of, learned_systems
 from ..kernels._moments import fitted_kernel, keep_moment_weights
 from ..kernels._resolved import check_kernel
 from ..means._common_problem import items_of
@@ -90,7 +90,7 @@ class Chosen:
 
 def choose_clustering(
     estimator: Any,
-    X: Any,
+    X: SequencesOrSystems,
     grid: Mapping[str, Sequence[Any]],
     *,
     n_splits: int = 10,
@@ -257,7 +257,7 @@ def choose_clustering(
     return Choice(steps, best | choice.best_params, choice.notes, max(run.time, time.perf_counter() - began))
 
 
-def _kernel_matrix(estimator: Any, X: Any, least: int, rng: np.random.Generator) -> Array | None:
+def _kernel_matrix(estimator: Any, X: SequencesOrSystems, least: int, rng: np.random.Generator) -> Array | None:
     """Return kernel values between (a random subset of) sequences; None if the estimator has no kernel of systems.
 
     At least `least` sequences are compared, if there are that many.
@@ -282,13 +282,18 @@ _LEAST = 4
 """Minimum number of sequences, such that halves can have two clusters."""
 
 
-def default_grid(X: Any) -> dict[str, list[int]]:
+def default_grid(X: SequencesOrSystems) -> dict[str, list[int]]:
     """Return the grid of ``n_clusters="auto"``: two to twelve clusters, at most a quarter of the sequences."""
     return {"n_clusters": numbers_of_clusters(len(X))}
 
 
 def chosen_by_default(
-    estimator: Any, X: Any, *, observers: Sequence[Any] = (), checkpoint: Any = None, resume: bool = False
+    estimator: Any,
+    X: SequencesOrSystems,
+    *,
+    observers: Sequence[Any] = (),
+    checkpoint: Any = None,
+    resume: bool = False,
 ) -> Choice:
     """Choose by the default grid, with the `random_state` of the estimator; a Generator is copied before it is used.
 
@@ -313,7 +318,7 @@ def chosen_by_default(
     return choose_clustering(estimator, X, grid, n_splits=SPLITS, random_state=seed, **options)
 
 
-def cost_of_choice(estimator: Any, X: Any) -> str:
+def cost_of_choice(estimator: Any, X: SequencesOrSystems) -> str:
     """Return a description of the computations of a fit; an empty text if the number of clusters is given."""
     if estimator.n_clusters != "auto" or len(X) < _LEAST:
         return ""
@@ -331,7 +336,7 @@ def cost_of_choice(estimator: Any, X: Any) -> str:
     )
 
 
-def _predictions(estimator: Any, X: Any, params: list[dict[str, Any]]) -> Array:
+def _predictions(estimator: Any, X: SequencesOrSystems, params: list[dict[str, Any]]) -> Array:
     """Return the forecast error of every setting; NaN if the grid does not change the identification."""
     if not any(map(_identifies, params[0])):
         return np.full(len(params), np.nan)
@@ -357,5 +362,5 @@ def _predictions(estimator: Any, X: Any, params: list[dict[str, Any]]) -> Array:
     return np.array([errors[repr(one)] for one in chosen])
 
 
-def _rows(X: Any, rows: NDArray[np.int64]) -> Any:
+def _rows(X: SequencesOrSystems, rows: NDArray[np.int64]) -> Any:
     return X[rows] if isinstance(X, Systems | np.ndarray) else [X[i] for i in rows]

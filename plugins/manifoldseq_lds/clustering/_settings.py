@@ -28,7 +28,7 @@ from manifoldseq.models import AGREEMENT, Choice, Stages, Step, preferred, summa
 
 from ..identification._identifier import LDSIdentifier
 from ..identification._missing import embed, interpolated
-from ..identification._sequence_input import channel_moments, identifier_of
+from ..identification._sequence_input import SequencesOrSystems, channel_moments, identifier_of
 from ..identification._stabilizers import stabilize
 from ..identification._stored_sequences import channel_scale, is_large, on_disk
 from ..identification._subspace_method import Subspace, least_squares, subspace
@@ -69,7 +69,7 @@ _CLEAR = 0.05
 """A control is recommended if its stability is higher by more than this, and by more than the standard error."""
 
 
-def is_open(estimator: Any, X: Any) -> bool:
+def is_open(estimator: Any, X: SequencesOrSystems) -> bool:
     """Return whether the rule chooses the settings of the identification."""
     given = estimator.identifier
     return (
@@ -82,7 +82,7 @@ def is_open(estimator: Any, X: Any) -> bool:
 
 def settled(
     estimator: Any,
-    X: Any,
+    X: SequencesOrSystems,
     n_clusters: int | None = None,
     *,
     dynamics_only: bool = False,

@@ -24,6 +24,7 @@ from ..identification._resumed import stages_of
 from ..identification._sequence_input import (
     IDENTIFICATION,
     SequenceEstimator,
+    SequencesOrSystems,
     check_moments,
     identifier_of,
     learned_systems,
@@ -136,7 +137,7 @@ class LDSSpectralClustering(Chosen, ClusterMixin, SequenceEstimator):
 
     def fit(
         self,
-        X: Any,
+        X: SequencesOrSystems,
         y: object = None,
         *,
         observers: Sequence[Any] = (),
@@ -202,7 +203,7 @@ class LDSSpectralClustering(Chosen, ClusterMixin, SequenceEstimator):
         warn_of_few_distinct(different, int(self.n_clusters), "n_clusters", "systems")
         return self
 
-    def predict(self, X: Any) -> NDArray[np.int64]:
+    def predict(self, X: SequencesOrSystems) -> NDArray[np.int64]:
         """Assign sequences or systems to the clusters of `fit`.
 
         Normalized cuts are a k-means in the feature space of ``affinity / (degree degree')`` with the degrees as

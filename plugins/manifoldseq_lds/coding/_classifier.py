@@ -7,7 +7,7 @@ from typing import Any, Self, cast
 import numpy as np
 import scipy.optimize
 import scipy.special
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 from sklearn.base import ClassifierMixin, clone
 from sklearn.model_selection import StratifiedKFold
 from sklearn.svm import SVC
@@ -32,6 +32,7 @@ from ..identification._resumed import stages_of
 from ..identification._sequence_input import (
     IDENTIFICATION,
     SequenceEstimator,
+    SequencesOrSystems,
     check_moments,
     identifier_of,
     learned_systems,
@@ -161,8 +162,8 @@ class LDSClassifier(ClassifierMixin, SequenceEstimator):
 
     def fit(
         self,
-        X: Any,
-        y: Any,
+        X: SequencesOrSystems,
+        y: ArrayLike,
         *,
         observers: Sequence[Any] = (),
         checkpoint: ms.storage.Checkpoint | str | Path | None = None,
@@ -228,7 +229,7 @@ class LDSClassifier(ClassifierMixin, SequenceEstimator):
         remember(self, systems, identifier)
         return self
 
-    def _settled(self, X: Any, labels: NDArray[Any], stages: Stages) -> Any:
+    def _settled(self, X: SequencesOrSystems, labels: NDArray[Any], stages: Stages) -> Any:
         """Return the estimator, or a copy with settings that are chosen by the labels or else without them."""
         kinds: dict[Any, int] = {}
         codes = np.array([kinds.setdefault(label, len(kinds)) for label in labels.ravel().tolist()], dtype=np.intp)
@@ -238,7 +239,7 @@ class LDSClassifier(ClassifierMixin, SequenceEstimator):
         self.choice_ = choice
         return cast(Any, clone(self)).set_params(**choice.best_params)
 
-    def decision_function(self, X: Any) -> Array:
+    def decision_function(self, X: SequencesOrSystems) -> Array:
         """Return the scores of each class for sequences or systems.
 
         Returns
@@ -250,13 +251,13 @@ class LDSClassifier(ClassifierMixin, SequenceEstimator):
         scores = self._class_scores(X)
         return scores[:, 1] - scores[:, 0] if len(self.classes_) == 2 else scores
 
-    def predict(self, X: Any) -> NDArray[Any]:
+    def predict(self, X: SequencesOrSystems) -> NDArray[Any]:
         """Return the class of each sequence or system."""
         scores = self.decision_function(X)
         return self.classes_[(scores > 0).astype(int) if scores.ndim == 1 else scores.argmax(axis=1)]
 
     @available_where(_check_calibrated)
-    def predict_proba(self, X: Any) -> Array:
+    def predict_proba(self, X: SequencesOrSystems) -> Array:
         """Return the probability of each class, calibrated on held-out sequences of `fit`.
 
         The probability is ``softmax(scores / temperature_)`` with the scores of `decision_function` (for two classes,
@@ -273,11 +274,11 @@ class LDSClassifier(ClassifierMixin, SequenceEstimator):
         return scipy.special.softmax(self._class_scores(X) / self.temperature_, axis=1)
 
     @available_where(_check_calibrated)
-    def predict_log_proba(self, X: Any) -> Array:
+    def predict_log_proba(self, X: SequencesOrSystems) -> Array:
         """Return the logarithm of `predict_proba`."""
         return scipy.special.log_softmax(self._class_scores(X) / self.temperature_, axis=1)
 
-    def _class_scores(self, X: Any) -> Array:
+    def _class_scores(self, X: SequencesOrSystems) -> Array:
         """Return the scores of each class for sequences or systems, (N, n_classes)."""
         check_is_fitted(self, "dual_coef_" if self.method in ("svm", "ridge") else "systems_")
         systems = new_systems(self, X)

@@ -32,6 +32,7 @@ from ..identification._resumed import stages_of
 from ..identification._sequence_input import (
     IDENTIFICATION,
     SequenceEstimator,
+    SequencesOrSystems,
     identifier_of,
     learned_systems,
     new_systems,
@@ -204,7 +205,7 @@ class LDSDictionaryLearning(ClassNamePrefixFeaturesOutMixin, TransformerMixin, S
         halve_every: int | None = 10,
         inner_iter: int = 1,
         batch_size: Any = None,
-        init: Any = "random",
+        init: str | Systems = "random",
         n_init: int = 1,
         max_iter: int = 20,
         tol: float = 1e-4,
@@ -233,7 +234,7 @@ class LDSDictionaryLearning(ClassNamePrefixFeaturesOutMixin, TransformerMixin, S
 
     def fit(
         self,
-        X: Any,
+        X: SequencesOrSystems,
         y: object = None,
         *,
         groups: ArrayLike | None = None,
@@ -312,7 +313,7 @@ class LDSDictionaryLearning(ClassNamePrefixFeaturesOutMixin, TransformerMixin, S
             self._warn_of_bound(within.fun, float(model.self_values.mean()))
         return self
 
-    def partial_fit(self, X: Any, y: object = None) -> Self:
+    def partial_fit(self, X: SequencesOrSystems, y: object = None) -> Self:
         """Update the dictionary with one mini-batch of sequences or systems; the first one also starts it.
 
         The batch is coded and every atom is updated: within the bound of (12) by Algorithm 1 with constant rates
@@ -347,7 +348,7 @@ class LDSDictionaryLearning(ClassNamePrefixFeaturesOutMixin, TransformerMixin, S
             remember(self, systems, identifier)
         return self
 
-    def transform(self, X: Any) -> Array:
+    def transform(self, X: SequencesOrSystems) -> Array:
         """Return the sparse codes of sequences or systems.
 
         Returns
@@ -356,7 +357,7 @@ class LDSDictionaryLearning(ClassNamePrefixFeaturesOutMixin, TransformerMixin, S
         """
         return self._coding(X).codes.T.copy()
 
-    def fit_transform(self, X: Any, y: object = None, **options: Any) -> Array:  # pyright: ignore
+    def fit_transform(self, X: SequencesOrSystems, y: object = None, **options: Any) -> Array:  # pyright: ignore
         """Equivalent to ``fit(X).transform(X)``."""
         return self.fit(X, **options).transform(X)
 
@@ -364,7 +365,7 @@ class LDSDictionaryLearning(ClassNamePrefixFeaturesOutMixin, TransformerMixin, S
     def _n_features_out(self) -> int:
         return self.n_atoms
 
-    def score(self, X: Any, y: object = None) -> float:
+    def score(self, X: SequencesOrSystems, y: object = None) -> float:
         """Return minus the objective (9) of sequences or systems."""
         return -self._coding(X).fun
 
@@ -379,7 +380,7 @@ class LDSDictionaryLearning(ClassNamePrefixFeaturesOutMixin, TransformerMixin, S
                 stacklevel=3,
             )
 
-    def _coding(self, X: Any) -> Coding:
+    def _coding(self, X: SequencesOrSystems) -> Coding:
         registered = _registered_family(self.method) is not None
         check_is_fitted(self, "atoms_" if registered else "systems_")
         systems = new_systems(self, X)

@@ -21,6 +21,7 @@ from ..identification._resumed import stages_of
 from ..identification._sequence_input import (
     IDENTIFICATION,
     SequenceEstimator,
+    SequencesOrSystems,
     identifier_of,
     learned_systems,
     new_systems,
@@ -109,7 +110,7 @@ class LDSSparseCoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Sequence
 
     def __init__(
         self,
-        dictionary: Any = "random",
+        dictionary: str | Systems = "random",
         *,
         n_atoms: int = 16,
         n_states: int | str = "auto",
@@ -130,7 +131,7 @@ class LDSSparseCoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Sequence
 
     def fit(
         self,
-        X: Any,
+        X: SequencesOrSystems,
         y: object = None,
         *,
         observers: Sequence[Any] = (),
@@ -187,7 +188,7 @@ class LDSSparseCoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Sequence
         remember(self, systems, identifier)
         return self
 
-    def transform(self, X: Any) -> Array:
+    def transform(self, X: SequencesOrSystems) -> Array:
         """Return the sparse codes of sequences or systems.
 
         Returns
@@ -196,11 +197,11 @@ class LDSSparseCoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Sequence
         """
         return self._coding(X).codes.T.copy()
 
-    def reconstruction_errors(self, X: Any) -> Array:
+    def reconstruction_errors(self, X: SequencesOrSystems) -> Array:
         """Return ``|phi(x) - sum_j z_j phi(D_j)|^2`` of sequences or systems, of shape (N,)."""
         return self._coding(X).squared
 
-    def score(self, X: Any, y: object = None) -> float:
+    def score(self, X: SequencesOrSystems, y: object = None) -> float:
         """Return minus the objective (9) of sequences or systems."""
         return -self._coding(X).fun
 
@@ -208,7 +209,7 @@ class LDSSparseCoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Sequence
     def _n_features_out(self) -> int:
         return len(self.systems_)
 
-    def _coding(self, X: Any) -> Coding:
+    def _coding(self, X: SequencesOrSystems) -> Coding:
         check_is_fitted(self, "systems_")
         systems = new_systems(self, X)
         with one_blas_thread():

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from manifoldseq.estimators import check_sequences
+from manifoldseq.estimators import SequencesLike, check_sequences
 from manifoldseq.models import Stages
 
 from ..systems._kalman import compress, kalman_filter, smooth
@@ -25,7 +25,7 @@ _BATCH = 2**22
 """Maximum number of values of sequences that are identified together: 32 MiB."""
 
 
-def checked(X: Any, n: int, delay: int, setting: str, missing: str, method: str) -> list[Any]:
+def checked(X: SequencesLike, n: int, delay: int, setting: str, missing: str, method: str) -> list[Any]:
     """Validate sequences; return arrays in memory, or memory-mapped arrays that are not read."""
     if on_disk(X):
         sequences = check_on_disk(X, n + delay, setting)

@@ -6,7 +6,7 @@ import warnings
 from collections.abc import Sequence
 from numbers import Integral, Real
 from pathlib import Path
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, Literal, Self, overload
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,6 +16,7 @@ from sklearn.utils.validation import check_is_fitted
 
 import manifoldseq as ms
 from manifoldseq.estimators import (
+    SequencesLike,
     check_channel_names,
     check_choice,
     check_parameters,
@@ -278,10 +279,10 @@ class LDSIdentifier(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None)
 
     def fit(
         self,
-        X: Any,
+        X: SequencesLike,
         y: object = None,
         *,
-        inputs: Any = None,
+        inputs: SequencesLike | None = None,
         observers: Sequence[Any] = (),
         checkpoint: ms.storage.Checkpoint | str | Path | None = None,
         resume: bool = False,
@@ -308,7 +309,7 @@ class LDSIdentifier(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None)
             self.__dict__.pop(name, None)
         return self
 
-    def partial_fit(self, X: Any, y: object = None, *, inputs: Any = None) -> Self:
+    def partial_fit(self, X: SequencesLike, y: object = None, *, inputs: SequencesLike | None = None) -> Self:
         """Update the system of a growing recording from its next piece, in constant memory.
 
         Only ``method="n4sid"`` supports it. After each piece, `systems_` has the system of all pieces so far, and
@@ -393,7 +394,7 @@ class LDSIdentifier(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None)
             keep_channel_names(self, X)
         return self
 
-    def _one(self, X: Any, begun: bool) -> list[Any]:
+    def _one(self, X: SequencesLike, begun: bool) -> list[Any]:
         if self.missing == "smooth":
             sequences = check_holed(X, 1, "", empty=begun)
         else:
@@ -402,7 +403,7 @@ class LDSIdentifier(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None)
             raise ValueError(f"X contains {len(sequences)} sequences: pass one piece of one recording, in memory")
         return sequences
 
-    def _piece_inputs(self, x: Array, inputs: Any, begun: bool) -> Array:
+    def _piece_inputs(self, x: Array, inputs: SequencesLike | None, begun: bool) -> Array:
         """Return the inputs (T, p) of a piece, without columns if there are none."""
         u = np.zeros((len(x), 0))
         if inputs is not None:
@@ -427,7 +428,7 @@ class LDSIdentifier(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None)
         expected = smoothed(self.systems_, joined, delay)[0, len(before) :] * self.scale_
         return np.where(np.isnan(x), expected, x)
 
-    def transform(self, X: Any, *, inputs: Any = None) -> Systems:
+    def transform(self, X: SequencesLike, *, inputs: SequencesLike | None = None) -> Systems:
         """Identify the systems of sequences.
 
         Parameters
@@ -445,7 +446,7 @@ class LDSIdentifier(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None)
         return self._identified(X, inputs)
 
     def fit_transform(  # pyright: ignore[reportIncompatibleMethodOverride]
-        self, X: Any, y: object = None, *, inputs: Any = None
+        self, X: SequencesLike, y: object = None, *, inputs: SequencesLike | None = None
     ) -> Systems:
         """Equivalent to ``fit(X, inputs=inputs).transform(X, inputs=inputs)``."""
         sequences = self._check(X)
@@ -458,7 +459,9 @@ class LDSIdentifier(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None)
             self.__dict__ = before  # what was fitted stays
             raise
 
-    def modes(self, X: Any, *, sampling_rate: float | None = None, inputs: Any = None) -> Modes:
+    def modes(
+        self, X: SequencesLike, *, sampling_rate: float | None = None, inputs: SequencesLike | None = None
+    ) -> Modes:
         """Return the frequency, damping and shape of each mode of sequences, before stabilization.
 
         The modes are those of the estimate of `method`, for any stabilizer. ``center=True`` subtracts the mean of the
@@ -512,7 +515,7 @@ class LDSIdentifier(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None)
         *,
         noise: bool = True,
         random_state: Any = None,
-        inputs: Any = None,
+        inputs: SequencesLike | None = None,
     ) -> NDArray[np.float64]:
         """Generate sequences from systems, model (1) started at their first states.
 
@@ -543,18 +546,46 @@ class LDSIdentifier(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None)
         Y = simulated(systems, n_steps, random_generator(random_state) if noise else None, U)
         return Y[:, :, : len(self.scale_)] * self.scale_
 
+    @overload
     def forecast(
         self,
-        X: Any,
+        X: SequencesLike,
+        n_steps: int,
+        systems: Systems | None = None,
+        *,
+        return_std: Literal[False] = False,
+        inputs: SequencesLike | None = None,
+        future_inputs: SequencesLike | None = None,
+        n_bootstrap: int | str = "auto",
+        random_state: Any = 0,
+    ) -> NDArray[np.float64]: ...
+
+    @overload
+    def forecast(
+        self,
+        X: SequencesLike,
+        n_steps: int,
+        systems: Systems | None = None,
+        *,
+        return_std: Literal[True],
+        inputs: SequencesLike | None = None,
+        future_inputs: SequencesLike | None = None,
+        n_bootstrap: int | str = "auto",
+        random_state: Any = 0,
+    ) -> tuple[NDArray[np.float64], NDArray[np.float64]]: ...
+
+    def forecast(
+        self,
+        X: SequencesLike,
         n_steps: int,
         systems: Systems | None = None,
         *,
         return_std: bool = False,
-        inputs: Any = None,
-        future_inputs: Any = None,
+        inputs: SequencesLike | None = None,
+        future_inputs: SequencesLike | None = None,
         n_bootstrap: int | str = "auto",
         random_state: Any = 0,
-    ) -> Any:
+    ) -> NDArray[np.float64] | tuple[NDArray[np.float64], NDArray[np.float64]]:
         """Predict the steps after the end of sequences.
 
         The Kalman filter estimates the state at the end, and A continues it, equation (1). The stabilizers ``"SN"``,
@@ -597,13 +628,13 @@ class LDSIdentifier(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None)
 
     def forecast_interval(
         self,
-        X: Any,
+        X: SequencesLike,
         n_steps: int,
         systems: Systems | None = None,
         *,
         coverage: float = SHARE,
-        inputs: Any = None,
-        future_inputs: Any = None,
+        inputs: SequencesLike | None = None,
+        future_inputs: SequencesLike | None = None,
         n_bootstrap: int | str = "auto",
         random_state: Any = 0,
     ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
@@ -644,11 +675,11 @@ class LDSIdentifier(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None)
 
     def _forecast(
         self,
-        X: Any,
+        X: SequencesLike,
         n_steps: int,
         systems: Systems | None,
-        inputs: Any,
-        future_inputs: Any,
+        inputs: SequencesLike | None,
+        future_inputs: SequencesLike | None,
         share: float | None,
         n_bootstrap: int | str,
         random_state: Any,
@@ -681,7 +712,7 @@ class LDSIdentifier(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None)
             std[rows] = np.sqrt(variance) * self.scale_
         return made, std
 
-    def score(self, X: Any, y: object = None, *, inputs: Any = None) -> float:
+    def score(self, X: SequencesLike, y: object = None, *, inputs: SequencesLike | None = None) -> float:
         """Return R² of forecasts of the ends of sequences, by systems of the preceding steps; higher is better.
 
         A fifth of the number of steps of the shortest sequence, at most ten steps, is held out at the end of each
@@ -706,7 +737,9 @@ class LDSIdentifier(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None)
         before, after = (None, None) if inputs is None else ends.split(check_inputs(inputs, sequences, self.method))
         return ends.r2(self.forecast(ends.before, ends.n_steps, inputs=before, future_inputs=after))
 
-    def filter(self, X: Any, systems: Systems | None = None, *, inputs: Any = None) -> StateEstimates:
+    def filter(
+        self, X: SequencesLike, systems: Systems | None = None, *, inputs: SequencesLike | None = None
+    ) -> StateEstimates:
         """Estimate each state from the outputs up to its time step, by the Kalman filter.
 
         With a delay, a state refers to `delay` consecutive outputs, so that the estimates of the first ``delay - 1``
@@ -739,7 +772,9 @@ class LDSIdentifier(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None)
         """
         return self._estimates(X, systems, inputs, smoothing=False)
 
-    def smooth(self, X: Any, systems: Systems | None = None, *, inputs: Any = None) -> StateEstimates:
+    def smooth(
+        self, X: SequencesLike, systems: Systems | None = None, *, inputs: SequencesLike | None = None
+    ) -> StateEstimates:
         """Estimate each state from all outputs, by the Kalman smoother.
 
         Parameters and result are those of `filter`. With a delay, an expected output and its variance are averages over
@@ -747,7 +782,9 @@ class LDSIdentifier(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None)
         """
         return self._estimates(X, systems, inputs, smoothing=True)
 
-    def _estimates(self, X: Any, systems: Systems | None, inputs: Any, *, smoothing: bool) -> StateEstimates:
+    def _estimates(
+        self, X: SequencesLike, systems: Systems | None, inputs: SequencesLike | None, *, smoothing: bool
+    ) -> StateEstimates:
         sequences = self._check_fitted(X, missing="smooth")
         U = self._inputs_of(sequences, inputs)
         systems = self._systems_for(sequences, systems, self.stabilizer_, U)
@@ -773,7 +810,9 @@ class LDSIdentifier(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None)
                     lists[name][i] = value
         return StateEstimates(**lists, log_likelihood=likelihood)
 
-    def interpolate(self, X: Any, systems: Systems | None = None, *, inputs: Any = None) -> list[NDArray[np.float64]]:
+    def interpolate(
+        self, X: SequencesLike, systems: Systems | None = None, *, inputs: SequencesLike | None = None
+    ) -> list[NDArray[np.float64]]:
         """Fill in missing values, which are marked by NaN, for any value of `missing`; recorded values stay.
 
         With `systems` or inputs, the filled values are the means of the Kalman smoother of these systems. Otherwise
@@ -793,7 +832,11 @@ class LDSIdentifier(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None)
         return self._interpolated(X, systems, inputs)
 
     def _interpolated(
-        self, X: Any, systems: Systems | None = None, inputs: Any = None, stages: Stages | None = None
+        self,
+        X: SequencesLike,
+        systems: Systems | None = None,
+        inputs: SequencesLike | None = None,
+        stages: Stages | None = None,
     ) -> list[NDArray[np.float64]]:
         """Fill in missing values; the batches are tasks of the stages of a fit."""
         sequences = self._check_fitted(X, missing="smooth")
@@ -815,7 +858,9 @@ class LDSIdentifier(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None)
                 made[i] = np.where(np.isnan(sequences[i]), x, sequences[i])
         return made
 
-    def log_likelihood(self, X: Any, systems: Systems | None = None, *, inputs: Any = None) -> NDArray[np.float64]:
+    def log_likelihood(
+        self, X: SequencesLike, systems: Systems | None = None, *, inputs: SequencesLike | None = None
+    ) -> NDArray[np.float64]:
         """Return the log-likelihood of each sequence under its system, by the Kalman filter.
 
         Outputs are in the units of `Systems`, ``x(1) ~ N(x1, P1)``, and NaN is left out. With a delay, the stacked
@@ -842,7 +887,9 @@ class LDSIdentifier(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None)
             made[rows] = kalman_filter(systems[rows], outputs).log_likelihood
         return made
 
-    def _learn(self, sequences: list[Any], inputs: Any = None, stages: Stages | None = None) -> Estimation:
+    def _learn(
+        self, sequences: list[Any], inputs: SequencesLike | None = None, stages: Stages | None = None
+    ) -> Estimation:
         """Set the fitted attributes."""
         U = None if inputs is None else check_inputs(inputs, sequences, self.method)
         d = sequences[0].shape[1]
@@ -871,12 +918,14 @@ class LDSIdentifier(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None)
         self.n_inputs_ = len(self.input_mean_)
         return self._estimation()
 
-    def _identified(self, X: Any, inputs: Any = None, stages: Stages | None = None) -> Systems:
+    def _identified(
+        self, X: SequencesLike, inputs: SequencesLike | None = None, stages: Stages | None = None
+    ) -> Systems:
         """Return the systems of sequences; the batches are tasks of the stages of a fit."""
         sequences = self._check_fitted(X)
         return self._estimation().identify(sequences, self._inputs_of(sequences, inputs), stages)
 
-    def _inputs_of(self, sequences: list[Any], inputs: Any) -> list[Array] | None:
+    def _inputs_of(self, sequences: list[Any], inputs: SequencesLike | None) -> list[Array] | None:
         """Return standardized inputs of sequences, or None."""
         count = getattr(self, "n_inputs_", 0)  # without: set by estimators that identify with a scale of their own
         name = type(self).__name__
@@ -941,18 +990,18 @@ class LDSIdentifier(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None)
             int(self.max_iter),
         )
 
-    def _check(self, X: Any) -> list[Any]:
+    def _check(self, X: SequencesLike) -> list[Any]:
         """Validate sequences for `fit`; settings that `fit` chooses count with their smallest values."""
         check_parameters(self, RULES)
         order = check_order(self.n_states)
         return self._checked(X, order if isinstance(order, int) else 1, 1 if self.delay == "auto" else self.delay)
 
-    def _checked(self, X: Any, n: int, delay: Any, missing: str | None = None) -> list[Any]:
+    def _checked(self, X: SequencesLike, n: int, delay: Any, missing: str | None = None) -> list[Any]:
         setting = f"n_states={n if self.n_states in (None, 'auto') else self.n_states}"
         setting += f" with delay={delay}" * (delay > 1)
         return checked(X, n, delay, setting, missing or self.missing, self.method)
 
-    def _check_fitted(self, X: Any, missing: str | None = None) -> list[Any]:
+    def _check_fitted(self, X: SequencesLike, missing: str | None = None) -> list[Any]:
         chosen = {"n_states_": self.n_states, "delay_": self.delay}
         check_is_fitted(self, ["scale_", *(name for name, value in chosen.items() if not isinstance(value, Integral))])
         check_parameters(self, RULES)

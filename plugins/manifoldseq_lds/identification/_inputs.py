@@ -6,12 +6,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from manifoldseq.estimators import check_sequences
+from manifoldseq.estimators import SequencesLike, check_sequences
 
 Array = NDArray[np.floating[Any]]
 
 
-def check_inputs(inputs: Any, sequences: list[Any], method: str) -> Sequence[Array]:
+def check_inputs(inputs: SequencesLike, sequences: list[Any], method: str) -> Sequence[Array]:
     """Return inputs as (T_i, p) arrays, or raise unless there is one for each step of each sequence."""
     if method == "pca":
         raise ValueError("method='pca' does not support inputs: use method='n4sid' or 'em'")
@@ -45,7 +45,7 @@ def standardization(inputs: Sequence[Array] | None, center: bool, scale: bool) -
     return mean, np.where(constant, 1.0, deviation) if scale else np.ones(U.shape[1])
 
 
-def future_of(identifier: Any, inputs: Any, count: int, n_steps: int, name: str) -> Array | None:
+def future_of(identifier: Any, inputs: SequencesLike | None, count: int, n_steps: int, name: str) -> Array | None:
     """Return standardized inputs (count, n_steps, p) of steps that are simulated or predicted, or None."""
     p = getattr(identifier, "n_inputs_", 0)
     if inputs is None:

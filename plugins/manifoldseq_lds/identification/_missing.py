@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from manifoldseq.estimators import check_sequences, warn_of_order
+from manifoldseq.estimators import SequencesLike, check_sequences, warn_of_order
 
 from ..systems._kalman import compress, kalman_filter, outputs_of, smooth
 from ..systems._prediction import embed
@@ -102,7 +102,7 @@ def interpolated(Y: Array) -> Array:
     return made
 
 
-def check_holed(X: Any, min_length: int, needed_by: str, *, empty: bool = False) -> list[NDArray[np.float64]]:
+def check_holed(X: SequencesLike, min_length: int, needed_by: str, *, empty: bool = False) -> list[NDArray[np.float64]]:
     """Validate sequences like `check_sequences`, but allow NaN.
 
     Each channel must have a value in each sequence, unless `empty` is true.

@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from dataclasses import fields
 from numbers import Integral
-from typing import Any, ClassVar, cast
+from typing import Any, ClassVar, TypeAlias, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,6 +13,7 @@ from sklearn.utils.validation import check_is_fitted
 import manifoldseq as ms
 from manifoldseq.estimators import (
     ObjectParameters,
+    SequencesLike,
     check_channel_names,
     check_choice,
     check_parameters,
@@ -29,6 +30,9 @@ from ._order import check_order
 from ._resumed import stages_of
 
 Array = NDArray[np.floating[Any]]
+
+SequencesOrSystems: TypeAlias = SequencesLike | Systems
+"""What estimators with a kernel of systems accept: sequences, from which systems are identified, or systems."""
 
 _KERNELS = (ms.kernels.NormalizedKernel, ms.kernels.ProductKernel, ms.kernels.RBFKernel, ms.kernels.SumKernel)
 
@@ -109,7 +113,7 @@ def channel_moments(sequences: Iterable[Any]) -> Array:
     return made
 
 
-def with_moments(systems: Systems, X: Any, scale: Array) -> Systems:
+def with_moments(systems: Systems, X: SequencesLike, scale: Array) -> Systems:
     """Return the systems of sequences together with the moments of the sequences."""
     given = {one.name: getattr(systems, one.name) for one in fields(systems)}
     return Systems.trusted({**given, "moments": channel_moments(np.asarray(x, dtype=np.float64) / scale for x in X)})
@@ -117,7 +121,7 @@ def with_moments(systems: Systems, X: Any, scale: Array) -> Systems:
 
 def whole_sequences(
     estimator: Any,
-    X: Any,
+    X: SequencesLike,
     filler: LDSIdentifier | None = None,
     *,
     checkpoint: ms.storage.Checkpoint | None = None,
@@ -138,7 +142,9 @@ def whole_sequences(
     return check_sequences(filler._interpolated(X, stages=stages), **least), filler
 
 
-def learned_systems(estimator: Any, X: Any, stages: Stages | None = None) -> tuple[Systems, LDSIdentifier | None]:
+def learned_systems(
+    estimator: Any, X: SequencesOrSystems, stages: Stages | None = None
+) -> tuple[Systems, LDSIdentifier | None]:
     """Return the systems for a fit, and the identifier (None if systems were given).
 
     The systems have moments if the estimator compares moments. The batches of an identification are tasks of the
@@ -174,7 +180,7 @@ def remember(estimator: Any, systems: Systems, identifier: LDSIdentifier | None)
             setattr(estimator, name, getattr(identifier, name))
 
 
-def identifier_for(estimator: Any, X: Any) -> LDSIdentifier:
+def identifier_for(estimator: Any, X: SequencesLike) -> LDSIdentifier:
     """Return the identifier of a fitted estimator for new sequences, which are validated."""
     if not hasattr(estimator, "scale_"):
         name = type(estimator).__name__
@@ -192,7 +198,7 @@ def identifier_for(estimator: Any, X: Any) -> LDSIdentifier:
     return identifier
 
 
-def new_systems(estimator: Any, X: Any) -> Systems:
+def new_systems(estimator: Any, X: SequencesOrSystems) -> Systems:
     """Return the systems of new sequences, or systems of the size of the estimator's `systems_`."""
     check_is_fitted(estimator, "systems_")
     known = estimator.systems_

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from manifoldseq.estimators import check_sequences, warn_of_order
+from manifoldseq.estimators import SequencesLike, check_sequences, warn_of_order
 
 from ._subspace_method import Subspace, without_noise
 
@@ -20,18 +20,18 @@ _PRECISION = 1e-6
 """Directions below this fraction of the largest are lost in a Gram matrix, which squares the fraction."""
 
 
-def on_disk(X: Any) -> bool:
+def on_disk(X: SequencesLike) -> bool:
     """Return whether sequences are memory-mapped: one (N, T, d) array or several (T, d) arrays."""
     if isinstance(X, np.memmap):
         return X.ndim == 3
     return isinstance(X, list | tuple) and any(isinstance(x, np.memmap) for x in X)
 
 
-def check_on_disk(X: Any, min_length: int, needed_by: str) -> list[Any]:
+def check_on_disk(X: SequencesLike, min_length: int, needed_by: str) -> list[Any]:
     """Validate the sizes of sequences without reading memory-mapped arrays, and return the sequences unchanged."""
     if isinstance(X, np.memmap):
         warn_of_order(X.shape, "X", "pass X.transpose(0, 2, 1), else list(X)", stacklevel=4)
-    items = list(X)
+    items: list[Any] = list(X)
     if not items:
         raise ValueError("X contains no sequences: pass at least one (T, d) array")
     if not all(isinstance(x, np.memmap) for x in items):

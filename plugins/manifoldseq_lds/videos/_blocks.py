@@ -12,7 +12,7 @@ from numpy.lib.stride_tricks import sliding_window_view
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, TransformerMixin
 
-from manifoldseq.estimators import check_real, quoted
+from manifoldseq.estimators import SequencesLike, check_real, quoted
 
 Array = NDArray[np.floating[Any]]
 
@@ -64,14 +64,14 @@ class VideoBlocks(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None):
         self.size = size
         self.stride = stride
 
-    def fit(self, X: Any, y: object = None) -> Self:
+    def fit(self, X: SequencesLike, y: object = None) -> Self:
         """Validate the parameters; nothing is learned."""
         triple("size", self.size)
         if self.stride is not None:
             triple("stride", self.stride)
         return self
 
-    def transform(self, X: Any) -> list[Blocks]:
+    def transform(self, X: SequencesLike) -> list[Blocks]:
         """Cut videos.
 
         Parameters
@@ -95,7 +95,7 @@ class VideoBlocks(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None):
         return tags
 
 
-def check_videos(X: Any, least: Sequence[int]) -> list[NDArray[Any]]:
+def check_videos(X: SequencesLike, least: Sequence[int]) -> list[NDArray[Any]]:
     """Return videos as arrays (T, rows, columns) of real, finite numbers, each at least as large as a block."""
     if isinstance(X, str | bytes) or not (isinstance(X, Sequence) or (isinstance(X, np.ndarray) and X.ndim == 4)):
         raise ValueError(f"X is of type {type(X).__name__}: pass a list of videos, (T, rows, columns) arrays")

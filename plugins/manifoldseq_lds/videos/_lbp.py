@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, TransformerMixin
 
-from manifoldseq.estimators import quoted
+from manifoldseq.estimators import SequencesLike, quoted
 
 from ._blocks import check_videos
 
@@ -70,7 +70,7 @@ class LBPTOP(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None):
         self.length = length
         self.overlap = overlap
 
-    def fit(self, X: Any, y: object = None) -> Self:
+    def fit(self, X: SequencesLike, y: object = None) -> Self:
         """Validate the parameters; nothing is learned."""
         if not isinstance(self.length, Integral) or isinstance(self.length, bool) or self.length < 3:
             raise ValueError(f"length={quoted(self.length)} is not valid: pass a whole number of at least 3")
@@ -80,7 +80,7 @@ class LBPTOP(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None):
             raise ValueError(f"overlap={self.overlap} leaves no step between sub-videos of length={self.length}")
         return self
 
-    def transform(self, X: Any) -> list[Array]:
+    def transform(self, X: SequencesLike) -> list[Array]:
         """Describe videos.
 
         Parameters

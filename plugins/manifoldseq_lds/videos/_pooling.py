@@ -12,6 +12,7 @@ from sklearn.utils.validation import check_is_fitted
 
 import manifoldseq as ms
 from manifoldseq.estimators import (
+    SequencesLike,
     check_channel_names,
     check_optional,
     check_parameters,
@@ -24,6 +25,7 @@ from ..clustering._kmeans import LDSKMeans
 from ..coding._dictionary import LDSDictionaryLearning
 from ..identification._identifier import LDSIdentifier
 from ..identification._sequence_input import SequenceEstimator, whole_sequences
+from ..systems._record import Systems
 from ._blocks import Blocks, cut_sequence
 
 Array = NDArray[np.floating[Any]]
@@ -136,7 +138,7 @@ class BagOfSystems(ClassNamePrefixFeaturesOutMixin, TransformerMixin, SequenceEs
 
     def fit(
         self,
-        X: Any,
+        X: SequencesLike | Sequence[Blocks],
         y: object = None,
         *,
         observers: Sequence[Any] = (),
@@ -169,7 +171,7 @@ class BagOfSystems(ClassNamePrefixFeaturesOutMixin, TransformerMixin, SequenceEs
         keep_channel_names(self, X)
         return self
 
-    def transform(self, X: Any) -> Array:
+    def transform(self, X: SequencesLike | Sequence[Blocks]) -> Array:
         """Return the histograms of videos or sequences.
 
         Returns
@@ -268,7 +270,7 @@ class PyramidPooling(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Sequence
         halve_every: int | None = 10,
         inner_iter: int = 1,
         batch_size: Any = None,
-        init: Any = "random",
+        init: str | Systems = "random",
         n_init: int = 1,
         max_iter: int = 20,
         tol: float = 1e-4,
@@ -302,7 +304,7 @@ class PyramidPooling(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Sequence
 
     def fit(
         self,
-        X: Any,
+        X: SequencesLike | Sequence[Blocks],
         y: object = None,
         *,
         observers: Sequence[Any] = (),
@@ -336,7 +338,7 @@ class PyramidPooling(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Sequence
         keep_channel_names(self, X)
         return self
 
-    def transform(self, X: Any) -> Array:
+    def transform(self, X: SequencesLike | Sequence[Blocks]) -> Array:
         """Return the pooled codes of videos or sequences.
 
         Returns
