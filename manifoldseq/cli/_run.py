@@ -275,7 +275,8 @@ def choose_directory(output: Path | None, name: str, resume: bool) -> Path:
         raise BadInput(f"{output} contains a model without its report: {_RESUME}, or choose another directory with -o")
     if not resume and _has_checkpoint(output):
         raise BadInput(
-            f"{output} contains an unfinished run: continue it with --resume, or choose another directory with -o"
+            f"{output} contains an unfinished run: continue it with --resume, choose another directory with -o, or "
+            "remove it"
         )
     return output
 
@@ -288,13 +289,9 @@ def already_done(directory: Path, fingerprint: str) -> bool:
     BadInput
         If the directory contains a finished run of other data or settings.
     """
-    document = run_of(directory)
-    if document.get("state") != "done":
+    if run_of(directory).get("state") != "done":
         return False
-    if document.get("fingerprint") != fingerprint:
-        raise BadInput(
-            f"{directory} contains a finished run of other data or settings: choose another directory with -o"
-        )
+    _check_same(directory, fingerprint, "a finished run")
     return True
 
 
@@ -318,9 +315,29 @@ def model_kept(directory: Path, fingerprint: str) -> bool:
     """
     if not _has_model(directory):
         return False
-    if run_of(directory).get("fingerprint") != fingerprint:
-        raise BadInput(f"{directory} contains the model of other data or settings: choose another directory with -o")
+    _check_same(directory, fingerprint, "the model")
     return True
+
+
+def check_resumable(directory: Path, fingerprint: str) -> None:
+    """Raise an error if the checkpoints in a directory belong to other data or settings.
+
+    Raises
+    ------
+    BadInput
+        The message names what helps: the same data and settings, another directory, or to remove this one.
+    """
+    if _has_checkpoint(directory):
+        _check_same(directory, fingerprint, "an unfinished run")
+
+
+def _check_same(directory: Path, fingerprint: str, what: str) -> None:
+    if run_of(directory).get("fingerprint") != fingerprint:
+        same = "" if what == "a finished run" else f"continue it with --config {directory / 'run.toml'}, "
+        raise BadInput(
+            f"{directory} contains {what} of other data or settings: {same}choose another directory with -o, or "
+            "remove it"
+        )
 
 
 def default_name(what: str, data: Sequence[str]) -> str:

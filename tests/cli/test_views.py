@@ -289,7 +289,7 @@ def test_a_fit_of_two_files_is_resumed(run: Run, files: Path, numerals: Numerals
     assert run(*fit, "-o", files / "run")[0] == 130
     exchanged = (*fit[:2], files / "zer.csv", files / "kar.csv", *fit[4:])
     status, _, err = run(*exchanged, "--resume", "-o", files / "run")
-    assert status == 2 and "belongs to other data or settings" in err
+    assert status == 2 and "unfinished run of other data or settings" in err
     assert run(*fit, "--resume", "-o", files / "run")[0] == 0
     assert_same(files / "run", fitted(numerals.kar, numerals.zer))
 
