@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import pytest
@@ -95,6 +95,27 @@ def test_an_interrupted_choice_goes_on(tmp_path: Path, seed: Any) -> None:
     np.testing.assert_array_equal(resumed.systems_.A, whole.systems_.A)
     with pytest.raises(ms.storage.CheckpointError, match="belongs to other data or settings"):
         model().fit([x + 1 for x in X[::-1]], checkpoint=tmp_path, resume=True)
+
+
+class EndsEarly(LDSKMeans):
+    """Ends its third fit as Ctrl-C does: with the best result so far."""
+
+    fits: ClassVar[int] = 0
+
+    def fit(self, *arguments: Any, **options: Any) -> EndsEarly:
+        """Fit."""
+        super().fit(*arguments, **options)
+        EndsEarly.fits += 1
+        if EndsEarly.fits == 3:
+            self.status_ = ms.Status.INTERRUPTED
+        return self
+
+
+def test_ctrl_c_in_a_fit_of_half_the_data_ends_the_choice() -> None:
+    EndsEarly.fits = 0
+    with pytest.raises(KeyboardInterrupt):
+        choose_clustering(EndsEarly(random_state=0), oscillations(), {"n_clusters": [2, 3], "n_states": [2]})
+    assert EndsEarly.fits == 3
 
 
 def test_progress_knows_the_number_of_steps() -> None:

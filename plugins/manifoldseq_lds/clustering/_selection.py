@@ -13,7 +13,7 @@ from sklearn.metrics import adjusted_rand_score
 from sklearn.model_selection import ParameterGrid
 
 import manifoldseq as ms
-from manifoldseq.estimators import check_whole, quoted, random_generator
+from manifoldseq.estimators import check_whole, quoted, random_generator, uninterrupted
 from manifoldseq.execution import map_ordered, one_blas_thread
 from manifoldseq.models import AGREEMENT, COMPARED, SPLITS, Choice, Step, numbers_of_clusters, preferred, summary
 
@@ -218,7 +218,7 @@ def choose_clustering(
                 model.set_params(**params[row])
                 if known.get("random_state", 0) is None:
                     model.set_params(random_state=int(seed))
-                models.append(model.fit(half))
+                models.append(uninterrupted(model.fit(half)))
             pairs = ((0, 1), (1, 0))
             return float(
                 np.mean([adjusted_rand_score(models[b].labels_, models[a].predict(halves[b])) for a, b in pairs])
