@@ -233,8 +233,9 @@ def _claims(grouped: Grouped, names: Sequence[str]) -> Iterator[Row]:
 def _draw(grouped: Grouped, names: Sequence[str], file: Path) -> None:
     """Draw purity above time per epoch, one column per data set, as the paper does."""
     from matplotlib.figure import Figure
+    from matplotlib.ticker import NullLocator
 
-    from manifoldseq.report import line_style, prepared_axes
+    from manifoldseq.report import line_style, log_scale, prepared_axes
 
     figure = Figure(figsize=(3.8 * len(names), 6), layout="constrained")
     for column, name in enumerate(names):
@@ -245,11 +246,14 @@ def _draw(grouped: Grouped, names: Sequence[str], file: Path) -> None:
                 values = [grouped[name, K, method][:, row] for K in counts]
                 means, errors = [one.mean() for one in values], [one.std() / np.sqrt(len(one)) for one in values]
                 ax.errorbar(counts, means, errors, capsize=2, label=method, **line_style(series, len(counts)))
-            ax.set(
-                xscale="log", xlabel="clusters", ylabel=label, **({"title": name} if row == 0 else {"yscale": "log"})
-            )
+            log_scale(ax.xaxis)
+            ax.set(xlabel="clusters", ylabel=label)
             ax.set_xticks(counts, [str(K) for K in counts])
-            ax.minorticks_off()
+            ax.xaxis.set_minor_locator(NullLocator())
+            if row == 0:
+                ax.set(title=name)
+            else:
+                log_scale(ax.yaxis)
     handles, labels = figure.axes[0].get_legend_handles_labels()
     figure.legend(handles, labels, loc="outside lower center", ncols=2 * len(names), frameon=False)
     figure.savefig(file, dpi=120)
