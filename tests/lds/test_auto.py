@@ -118,6 +118,19 @@ def test_ctrl_c_in_a_fit_of_half_the_data_ends_the_choice() -> None:
     assert EndsEarly.fits == 3
 
 
+def test_ends_of_the_compared_numbers_are_told() -> None:
+    rng, t = np.random.default_rng(0), np.arange(60)[:, None]
+    phases = rng.uniform(0, 6, 16)
+    X = [np.cos(t * w + p + [0, 1, 2]) for w, p in zip([0.2, 0.5, 0.9, 1.3] * 4, phases, strict=True)]
+    with pytest.warns(UserWarning, match=r"n_clusters=4 is the largest of the compared numbers \(2 to 4\): try larger"):
+        model = LDSKMeans("auto", n_states=2, random_state=0).fit(X)
+    assert model.choice_.best_params["n_clusters"] == 4 and "try larger numbers" in model.choice_.notes[-1]
+    with pytest.warns(
+        UserWarning, match=r"n_clusters=4 is the smallest of the compared numbers \(4 to 6\): try smaller"
+    ):
+        choose_clustering(LDSKMeans(n_states=2), X, {"n_clusters": [4, 5, 6]}, random_state=0)
+
+
 def test_progress_knows_the_number_of_steps() -> None:
     seen: list[tuple[int, float]] = []
     LDSKMeans("auto", **SMALL).fit(
