@@ -52,8 +52,11 @@ def reproduce(
         if "resume" in signature(record.run).parameters:
             click.echo("To continue, run the same command with --resume.", err=True)
         raise
-    except (ValueError, OSError, ImportError) as error:
+    except (ValueError, ImportError) as error:
         raise BadInput(f"{name}: {error}") from error
+    except OSError as error:
+        place = f"{error.filename} cannot be read or written" if error.filename else "files cannot be read or written"
+        raise BadInput(f"{name}: {place} ({error.strerror or error}): choose other places{_places(record)}") from error
     options = [f"--data={data}" if data else None, "--quick" if quick else None]
     options += [f"--set={setting}" for setting in settings]
     command = command_line(["reproduce", spelled("reproductions", name), *options])
@@ -106,6 +109,14 @@ def _settings(
             if option not in takes:
                 raise BadInput(f"reproduction {quoted(name)} does not support --{option}")
     return chosen | given
+
+
+def _places(record: hooks.ReproductionSpec) -> str:
+    """Return the options that select where a reproduction reads and writes, for an error message."""
+    takes = signature(record.run).parameters
+    options = ["--data"] if "data" in takes else []
+    options += [f"--set {place}=…" for place in ("folder", "figure") if place in takes]
+    return f" with {' or '.join(options)}" if options else ""
 
 
 def _written(record: hooks.ReproductionSpec, chosen: dict[str, Any]) -> dict[str, Any]:

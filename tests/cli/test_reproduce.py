@@ -62,6 +62,18 @@ def test_papers_are_listed(registered: Run) -> None:
     assert registered("list", "reproductions", "table-1")[1].splitlines()[:2] == ["Errors", "Author 2016, Table 1"]
 
 
+def test_a_file_that_cannot_be_written_is_an_error_with_the_options_that_select_it(run: Run, tmp_path: Path) -> None:
+    def failing(*, folder: str = "runs", data: Any = None) -> list[dict[str, Any]]:
+        (Path(folder) / "part.json").write_text("{}")
+        return []
+
+    ms.register(ms.hooks.ReproductionSpec("failing", failing))
+    status, _, err = run("reproduce", "failing", "--set", f"folder={tmp_path / 'none'}")
+    path = tmp_path / "none" / "part.json"
+    said = f"failing: {path} cannot be read or written (No such file or directory): choose other places with --data"
+    assert status == 2 and err.strip() == f"Error: {said} or --set folder=…"
+
+
 def test_an_interrupted_run_says_how_to_continue(run: Run) -> None:
     def interrupted(*, resume: bool = False) -> list[dict[str, Any]]:
         raise KeyboardInterrupt

@@ -162,7 +162,7 @@ def test_registered_model_and_its_repetition(run: Run, tmp_path: Path, monkeypat
         (("no/file.py:build",), "the file no/file.py does not exist"),
         (("MINE:bild",), "has no model 'bild': it has Setting, build, alone, wrong, problem"),
         (("MINE:build",), "is built from data: pass DATA"),
-        (("MINE:build", "two-level"), "'two-level' is neither a file or folder nor a data set"),
+        (("MINE:build", "two-level"), "'two-level' is neither a file or folder nor the name of a data set"),
         (("MINE:build", "two-levels", "--set", "targt=1"), "has no parameter 'targt': did you mean 'target'?"),
         (("MINE:build", "two-levels", "--set", "columns=2"), "columns=2 is not valid: pass 1"),
         (("MINE:build", "two-levels", "--init", "middle"), "has no initializer 'middle': it has first, last"),

@@ -549,7 +549,7 @@ def test_mistakes_get_one_sentence_and_leave_nothing(run: Run, files: Path, nume
             (two[0], files / "." / "kar.csv"),
             "kar.csv is given twice: pass it once, and assign its columns to views by --vi",
         ),
-        ((two[0], "nowhere.csv"), "'nowhere.csv' is neither a file or folder nor a data set"),
+        ((two[0], "nowhere.csv"), "'nowhere.csv' is neither a file or folder nor the name of a data set"),
         ((files / "constant.csv", views, "kar_*:kar_0,flat"), "column 'kar_0' is in view 0 and in view 1"),
     ):
         status, _, err = run("fit", "mixture-pcca", *arguments, *SET, "-o", files / "run")
