@@ -234,6 +234,8 @@ def _load_one(
     source: str, options: Mapping[str, Any], kind: str, names: Callable[[Sequence[str]], list[str]]
 ) -> SequenceData:
     """Read a file or load a data set; `names` are the columns of a table that are requested by name."""
+    if not source:
+        raise BadInput("the name of the data is empty: pass a file, a folder or the name of a data set")
     try:
         if Path(source).exists():
             chosen = {**_defaults(source, kind, options.get("reader")), **options}

@@ -55,8 +55,10 @@ def reproduce(
     except (ValueError, ImportError) as error:
         raise BadInput(f"{name}: {error}") from error
     except OSError as error:
-        place = f"{error.filename} cannot be read or written" if error.filename else "files cannot be read or written"
-        raise BadInput(f"{name}: {place} ({error.strerror or error}): choose other places{_places(record)}") from error
+        if error.filename is None or error.strerror is None:  # an error with a message of its own
+            raise BadInput(f"{name}: {error}") from error
+        place = f"{error.filename} cannot be read or written ({error.strerror})"
+        raise BadInput(f"{name}: {place}: choose other places{_places(record)}") from error
     options = [f"--data={data}" if data else None, "--quick" if quick else None]
     options += [f"--set={setting}" for setting in settings]
     command = command_line(["reproduce", spelled("reproductions", name), *options])

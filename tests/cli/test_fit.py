@@ -121,6 +121,7 @@ def test_labels_of_sequences_are_those_of_their_rows(run: Run, tmp_path: Path) -
             "--jobs and --dask both select where to compute",
         ),
         (("sign", "two-levels", "--jobs", "0"), "Invalid value for '--jobs'"),
+        (("sign", ""), "the name of the data is empty: pass a file, a folder"),
         (("sign",), "pass ESTIMATOR and DATA, or --config run.toml"),
         (("sign", "two-levels", "--config", "no.toml"), "File 'no.toml' does not exist"),
         (("sign", "two-levels", "--sed", "1"), "No such option"),

@@ -74,6 +74,15 @@ def test_a_file_that_cannot_be_written_is_an_error_with_the_options_that_select_
     assert status == 2 and err.strip() == f"Error: {said} or --set folder=…"
 
 
+def test_an_error_with_a_message_of_its_own_is_not_changed(run: Run) -> None:
+    def failing() -> list[dict[str, Any]]:
+        raise FileNotFoundError("videos has no videos: pass a folder with videos")
+
+    ms.register(ms.hooks.ReproductionSpec("failing", failing))
+    status, _, err = run("reproduce", "failing")
+    assert (status, err) == (2, "Error: failing: videos has no videos: pass a folder with videos\n")
+
+
 def test_an_interrupted_run_says_how_to_continue(run: Run) -> None:
     def interrupted(*, resume: bool = False) -> list[dict[str, Any]]:
         raise KeyboardInterrupt

@@ -13,6 +13,11 @@ def data():
     return generated()
 
 
+def test_a_wrong_type_is_told_rather_than_a_number_of_sequences() -> None:
+    with pytest.raises(ValueError, match=r"X is of type dict: pass a list of \(T, d\) arrays"):
+        LDSKMeans(2).fit({"a": np.ones((30, 2))})
+
+
 def test_too_few_sequences_are_told_before_the_choice_of_settings() -> None:
     X = list(np.random.default_rng(0).standard_normal((12, 30, 3)))
     with pytest.raises(ValueError, match="X has 12 sequences for n_clusters=100: pass more sequences or lower"):

@@ -175,3 +175,10 @@ def test_registered_and_invalid_arguments(name, tmp_path):
         with pytest.raises(ValueError, match=sentence):
             record.run(folder=str(tmp_path), **bad)
     assert not list(tmp_path.iterdir())
+
+
+def test_a_folder_that_is_none_is_told():
+    with pytest.raises(ValueError, match="folder=3 is not valid: name a folder"):
+        finished(3, False, {}, dict)
+    with pytest.raises(ValueError, match="folder=3 is not valid: name a folder"):
+        ms.hooks.get_reproduction("lds-fig1").run(folder=3)

@@ -129,6 +129,11 @@ def test_the_largest_number_that_is_compared_is_told() -> None:
     assert model.n_clusters_ == 4 and str(model.choice_).endswith("n_clusters=8")
 
 
+def test_a_function_as_a_kernel_says_how_to_wrap_it() -> None:
+    with pytest.raises(ValueError, match=r"is a function: wrap it with @ms.kernel\(domain='sequences'\)"):
+        SequenceKMeans(2, kernel=np.dot).fit(steps()[0])
+
+
 def weights_of(step: Step) -> dict[str, float]:
     return {step.params[i]["kernel"]: round(float(step.columns["weight"][i]), 4) for i in step.chosen}
 

@@ -1,7 +1,7 @@
 """k-means of linear dynamical systems in the feature space of a kernel."""
 
 import warnings
-from collections.abc import Sequence, Sized
+from collections.abc import Sequence
 from numbers import Integral
 from pathlib import Path
 from typing import Any, Self, cast
@@ -360,7 +360,7 @@ class LDSKMeans(Chosen, ClassNamePrefixFeaturesOutMixin, TransformerMixin, Clust
             store = marked(checkpoint, lambda: (self, X if isinstance(X, Systems) else list(X)))
             choice = chosen_by_default(self, X, checkpoint=store and store.child("choice"), **options)
         else:
-            if isinstance(X, Sized) and len(X):  # before a choice that takes time; what it is, is checked later
+            if isinstance(X, list | tuple) and X:  # before a choice of settings, which takes time
                 _check_enough(len(X), int(self.n_clusters))
             stages = self._stages(X, "choice", checkpoint, options["resume"])
             choice = choose_settings(self, X, int(self.n_clusters), dynamics_only=self._dynamics_only, stages=stages)

@@ -15,6 +15,7 @@ from tqdm import tqdm
 import manifoldseq as ms
 from manifoldseq.estimators import check_whole
 from manifoldseq.execution import one_blas_thread
+from manifoldseq.reproduction import folder_of
 from manifoldseq_lds import LDSIdentifier, LDSKMeans, Systems, dynamic_textures, read_textures
 
 from ._centre_baselines import AlignMean
@@ -110,7 +111,8 @@ def figure1(
         "n_states": n_states,
         "seed": seed,
     }
-    store = _Results(Path(folder), settings, resume)
+    place = folder_of(folder)
+    store = _Results(place, settings, resume)
     methods = {
         OURS: {"mean": "exact"},
         PGD: {"mean": "papers:toolbox", "bound": 0.999},
@@ -129,7 +131,7 @@ def figure1(
                     labels = np.random.default_rng([seed, K, start]).permutation(len(systems)) % K
                     store.add(key, _run(systems, classes, K, labels, max_iter, methods[method]))
     grouped = _grouped(store.found, names, clusters, methods, n_starts)
-    _draw(grouped, names, Path(folder) / "figure.png")
+    _draw(grouped, names, place / "figure.png")
     return [*_rows(grouped), *_claims(grouped, names)]
 
 
