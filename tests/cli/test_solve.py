@@ -169,7 +169,7 @@ def test_registered_model_and_its_repetition(run: Run, tmp_path: Path, monkeypat
         (("MINE:build", "two-levels", "--solver", "lbfg"), "unknown solver 'lbfg': did you mean 'lbfgs'?"),
         (("MINE:build", "two-levels", "--set", "solver.memry=2"), "has no option 'memry': did you mean 'memory'?"),
         (("MINE:problem", "two-levels"), "is a Problem, which accepts neither DATA nor --set"),
-        (("MINE:wrong", "two-levels"), "returned an object of type int: it must return a manifoldseq.Problem"),
+        (("MINE:wrong", "two-levels"), "returned an object of type int: return a manifoldseq.Problem"),
         (("BROKEN:x",), "cannot be run: ZeroDivisionError"),
     ],
 )
