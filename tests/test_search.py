@@ -27,6 +27,8 @@ FIRST = {
     "missing view": "guide/two-views",
     "L-BFGS on Stiefel": "guide/stiefel",
     "cluster motion capture": "guide/cluster-recordings",
+    "Ctrl-C": "guide/resume",
+    "checkpoint": "guide/resume",
 }
 # The page's own scripts, with as much of a browser as their search asks for. The last result is shown first.
 SCRIPT = """

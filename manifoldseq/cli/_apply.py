@@ -111,7 +111,7 @@ def apply(run_dir: Path, data: tuple[str, ...], reading: tuple[str, ...], views:
             written = csv_text(_flat(arrays) | {name: one for part in columns for name, one in part.items()}).encode()
         write_durably(output, written)
     except OSError as error:
-        raise BadInput(f"{output} cannot be written: {error.strerror}") from error
+        raise BadInput(f"{output} cannot be written ({error.strerror}): choose another file with -o") from error
     click.echo(f"{' + '.join(data)}: {describe(loaded, None)}")
     for line in filter(None, [named_views(loaded), *loaded.remarks]):
         click.echo(line)

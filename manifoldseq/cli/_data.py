@@ -234,6 +234,8 @@ def _load_one(
     source: str, options: Mapping[str, Any], kind: str, names: Callable[[Sequence[str]], list[str]]
 ) -> SequenceData:
     """Read a file or load a data set; `names` are the columns of a table that are requested by name."""
+    if not source:
+        raise BadInput("the name of the data is empty: pass a file, a folder or the name of a data set")
     try:
         if Path(source).exists():
             chosen = {**_defaults(source, kind, options.get("reader")), **options}
@@ -251,11 +253,18 @@ def _load_one(
         check_sequences([np.zeros_like(x[:1]) for x in dense])  # their shapes, as readers of files do
         return loaded
     except hooks.UnknownName as error:
-        raise BadInput(f"{quoted(source)} is neither a file or folder nor a data set: {error}") from error
+        said = str(error).removeprefix(f"unknown dataset {quoted(source)}: ")
+        raise BadInput(f"{quoted(source)} is neither a file or folder nor the name of a data set: {said}") from error
     except ReadError as error:
-        raise BadInput(str(error)) from error
+        said = str(error)
+        more = " (pass such options as --read NAME=VALUE)" if _OPTION.search(said) and "--read" not in said else ""
+        raise BadInput(said + more) from error
     except (ValueError, ImportError, OSError) as error:
         raise BadInput(f"{source}: {error}") from error
+
+
+_OPTION = re.compile(r"\b[a-z_]+=(…|None|\[)")
+"""An option of a reader in a message, as it is written in Python."""
 
 
 def _read(source: str, options: Mapping[str, Any]) -> SequenceData:

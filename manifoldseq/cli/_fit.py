@@ -12,7 +12,7 @@ import click
 import numpy as np
 
 from .. import execution, hooks
-from ..estimators._object_parameters import plain_settings, used_settings
+from ..estimators._object_parameters import defaults, plain_settings, used_settings
 from ..evaluation import Evaluation, evaluate
 from ..evaluation._tasks import checked_labels, takes_labels
 from ..hooks._lookup import named
@@ -347,9 +347,11 @@ def _executor(jobs: int | None, dask: str | None) -> Iterator[None]:
 def _without_rule(name: str, model: Any) -> str:
     """Return an error message for settings ``"auto"`` without a rule, with the estimators that have a rule."""
     of_auto = {other: getattr(one, "auto", ()) for other, one in named("estimators")}
+    default = defaults(type(model))  # which has a rule
     for setting, value in model.get_params(deep=False).items():
         able = [other for other, settings in of_auto.items() if setting in settings]
-        if isinstance(value, str) and value == "auto" and able and name not in able:
+        is_auto = isinstance(value, str) and value == "auto" and default.get(setting) != "auto"
+        if is_auto and able and name not in able:
             return f"{name} has no rule for {setting}=auto: pass a number, or fit {' or '.join(able)}"
     return ""
 

@@ -13,6 +13,7 @@ import click
 from .. import hooks
 from .._quoted import quoted
 from ..hooks import _hookspecs
+from ..hooks._bundled import how_to_install, missing_of_kind
 from ..hooks._lookup import asked_as, named
 from ..hooks._records import KINDS
 from ._parameters import parameters, plain, record_named, write_parameters
@@ -84,6 +85,9 @@ def _records(kind: str, as_json: bool) -> None:
     else:
         rows = [(asked_as(*one), one[0].name, one[1].as_dict()["summary"]) for one in entries]
         echo_table(("name", "from", "summary"), rows)
+    if not as_json:
+        for bundled, names in missing_of_kind(kind).items():
+            say("", f"{bundled} is not installed. It has {', '.join(names.split())}: {how_to_install(bundled)}.")
 
 
 def _record(kind: str, name: str, as_json: bool) -> None:

@@ -26,7 +26,16 @@ from ._plugin_files import (
     with_files,
     with_reader,
 )
-from ._run import RunDirectory, already_done, choose_directory, command_line, default_name, model_kept, run_of
+from ._run import (
+    RunDirectory,
+    already_done,
+    check_resumable,
+    choose_directory,
+    command_line,
+    default_name,
+    model_kept,
+    run_of,
+)
 from ._settings import merged, parse_pairs, read_config
 from ._shared import BadInput, echo_json, json_option, read_option, say, set_option, views_option
 from ._terminal import interruptible
@@ -214,6 +223,8 @@ def carry_out(task: Task, options: Options) -> int:
         say(f"The run in {directory} is finished: nothing to resume.")
         return status
     kept = options.resume and model_kept(directory, mark)
+    if options.resume and not kept:
+        check_resumable(directory, mark)
     run = RunDirectory(directory, {**_about(task), "fingerprint": mark}, _repeated(task), kept=kept)
     with task.computing(), run.writing():
         result = load(directory) if kept else _computed(task, run, run.checkpoint(options.every, mark), options.resume)

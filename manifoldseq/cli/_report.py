@@ -36,5 +36,5 @@ def report(run_dirs: tuple[Path, ...], output: Path | None) -> None:
     try:
         write_durably(output, page.encode())
     except OSError as error:
-        raise BadInput(f"{output} cannot be written: {error.strerror}") from error
+        raise BadInput(f"{output} cannot be written ({error.strerror}): choose another file with -o") from error
     click.echo(f"Report: {output}")

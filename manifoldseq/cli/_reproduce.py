@@ -18,6 +18,7 @@ from ._shared import BadInput, completed_by, echo_json, echo_table, json_option,
 
 _INSTALL = how_to_install("manifoldseq-papers")
 _PAPERS = f"the tables and figures of the papers are in the distribution manifoldseq-papers: {_INSTALL}"
+_FIGURES = (".png", ".svg", ".pdf")
 _COLUMNS = ("model", "setting", "metric", "unit", "ours", "ours_se", "paper")
 
 
@@ -33,8 +34,9 @@ def reproduce(
 ) -> None:
     """Reproduce a table or figure of a paper.
 
-    Print the figures measured here and the figures printed in the paper. `manifoldseq list reproductions` lists the
-    names, and `manifoldseq reproduce NAME --help` also lists the parameters of NAME.
+    Print the numbers measured here and the numbers printed in the paper, and where figures and results are written.
+    `manifoldseq list reproductions` lists the names, and `manifoldseq reproduce NAME --help` also lists the parameters
+    of NAME.
 
     \b
     Examples:
@@ -46,13 +48,23 @@ def reproduce(
     chosen = _settings(record, name, data, settings, quick, resume)
     try:
         rows = [{key: row.get(key) for key in _COLUMNS} for row in record.run(**chosen)]
-    except (ValueError, OSError, ImportError) as error:
+    except KeyboardInterrupt:
+        if "resume" in signature(record.run).parameters:
+            click.echo("To continue, run the same command with --resume.", err=True)
+        raise
+    except (ValueError, ImportError) as error:
         raise BadInput(f"{name}: {error}") from error
+    except OSError as error:
+        if error.filename is None or error.strerror is None:  # an error with a message of its own
+            raise BadInput(f"{name}: {error}") from error
+        place = f"{error.filename} cannot be read or written ({error.strerror})"
+        raise BadInput(f"{name}: {place}: choose other places{_places(record)}") from error
     options = [f"--data={data}" if data else None, "--quick" if quick else None]
     options += [f"--set={setting}" for setting in settings]
     command = command_line(["reproduce", spelled("reproductions", name), *options])
+    written = _written(record, chosen)
     if as_json:
-        echo_json({"name": name, "rows": rows, "command": command})
+        echo_json({"name": name, "rows": rows, "command": command, **written})
         return
     if record.paper:
         click.echo(record.paper)
@@ -62,6 +74,10 @@ def reproduce(
           *(_number(row[key]) for key in ("ours", "ours_se", "paper"))) for row in rows],
         right=(3, 4, 5),
     )  # fmt: skip
+    if written["figures"]:
+        click.echo(f"Figure: {', '.join(written['figures'])}")
+    if written["folder"]:
+        click.echo(f"Results: {written['folder']}")
 
 
 def _found(name: str | None) -> tuple[str, hooks.ReproductionSpec]:
@@ -95,6 +111,27 @@ def _settings(
             if option not in takes:
                 raise BadInput(f"reproduction {quoted(name)} does not support --{option}")
     return chosen | given
+
+
+def _places(record: hooks.ReproductionSpec) -> str:
+    """Return the options that select where a reproduction reads and writes, for an error message."""
+    takes = signature(record.run).parameters
+    options = ["--data"] if "data" in takes else []
+    options += [f"--set {place}=…" for place in ("folder", "figure") if place in takes]
+    return f" with {' or '.join(options)}" if options else ""
+
+
+def _written(record: hooks.ReproductionSpec, chosen: dict[str, Any]) -> dict[str, Any]:
+    """Return the figures and the folder that a reproduction with these settings has written."""
+    settings = defaults(record.run) | chosen
+    places = {name: Path(settings[name]) for name in ("figure", "folder") if settings.get(name) is not None}
+    figures = {path for path in [places.get("figure")] if path is not None and path.is_file()}
+    folder = places.get("folder")
+    if folder is None or not folder.is_dir():
+        folder = None
+    else:
+        figures |= {path for path in folder.iterdir() if path.suffix in _FIGURES}
+    return {"figures": sorted(map(str, figures)), "folder": None if folder is None else str(folder)}
 
 
 def _metric(row: dict[str, Any]) -> str:

@@ -89,7 +89,6 @@ else:
 _MODEL = ("model.json", "model.npz")
 _REPORTS = ("report.html", "evaluation.json", "metrics.json", "assignments.csv", "history.csv")
 _CHECKPOINT = "checkpoint"
-_RESUME = "write it by the same command with --resume and -o"
 
 
 class RunDirectory:
@@ -131,7 +130,7 @@ class RunDirectory:
             except KeyboardInterrupt:
                 self._fail("interrupted")
                 if self._kept:
-                    click.echo(f"{self._what_is_kept()} was interrupted: {_RESUME}.", err=True)
+                    click.echo(f"{self._what_is_kept()} was interrupted: {_to_resume(self.path)}.", err=True)
                 elif self.has_checkpoint():
                     click.echo(f"To continue, run the same command with --resume -o {self.path}.", err=True)
                 raise
@@ -143,7 +142,9 @@ class RunDirectory:
                     message = " ".join(f"{type(error).__name__}: {error}".split()).rstrip(":")
                     self._fail("failed", error=message, traceback=traceback.format_exc())
                     if self._kept:
-                        raise click.ClickException(f"{self._what_is_kept()} failed ({message}): {_RESUME}") from error
+                        raise click.ClickException(
+                            f"{self._what_is_kept()} failed ({message}): {_to_resume(self.path)}"
+                        ) from error
                     raise click.ClickException(f"{message} (traceback in {self.path / 'run.json'})") from error
         if bad_input is not None:
             if made is not None:
@@ -272,10 +273,13 @@ def choose_directory(output: Path | None, name: str, resume: bool) -> Path:
     if state == "done" and not resume:
         raise BadInput(f"{output} contains a finished run: choose another directory with -o, or remove it")
     if not resume and _has_model(output):
-        raise BadInput(f"{output} contains a model without its report: {_RESUME}, or choose another directory with -o")
+        raise BadInput(
+            f"{output} contains a model without its report: {_to_resume(output)}, or choose another directory with -o"
+        )
     if not resume and _has_checkpoint(output):
         raise BadInput(
-            f"{output} contains an unfinished run: continue it with --resume, or choose another directory with -o"
+            f"{output} contains an unfinished run: continue it with --resume, choose another directory with -o, or "
+            "remove it"
         )
     return output
 
@@ -288,13 +292,9 @@ def already_done(directory: Path, fingerprint: str) -> bool:
     BadInput
         If the directory contains a finished run of other data or settings.
     """
-    document = run_of(directory)
-    if document.get("state") != "done":
+    if run_of(directory).get("state") != "done":
         return False
-    if document.get("fingerprint") != fingerprint:
-        raise BadInput(
-            f"{directory} contains a finished run of other data or settings: choose another directory with -o"
-        )
+    _check_same(directory, fingerprint, "a finished run")
     return True
 
 
@@ -318,9 +318,29 @@ def model_kept(directory: Path, fingerprint: str) -> bool:
     """
     if not _has_model(directory):
         return False
-    if run_of(directory).get("fingerprint") != fingerprint:
-        raise BadInput(f"{directory} contains the model of other data or settings: choose another directory with -o")
+    _check_same(directory, fingerprint, "the model")
     return True
+
+
+def check_resumable(directory: Path, fingerprint: str) -> None:
+    """Raise an error if the checkpoints in a directory belong to other data or settings.
+
+    Raises
+    ------
+    BadInput
+        The message names what helps: the same data and settings, another directory, or to remove this one.
+    """
+    if _has_checkpoint(directory):
+        _check_same(directory, fingerprint, "an unfinished run")
+
+
+def _check_same(directory: Path, fingerprint: str, what: str) -> None:
+    if run_of(directory).get("fingerprint") != fingerprint:
+        same = "" if what == "a finished run" else f"continue it with --config {directory / 'run.toml'}, "
+        raise BadInput(
+            f"{directory} contains {what} of other data or settings: {same}choose another directory with -o, or "
+            "remove it"
+        )
 
 
 def default_name(what: str, data: Sequence[str]) -> str:
@@ -348,6 +368,10 @@ def csv_text(columns: Mapping[str, Iterable[Any]]) -> str:
 
 def _cell(value: Any) -> Any:
     return for_spreadsheets(value) if isinstance(value, str) else value
+
+
+def _to_resume(directory: Path) -> str:
+    return f"write it by the same command with --resume -o {directory}"
 
 
 def _has_model(directory: Path) -> bool:

@@ -264,5 +264,5 @@ def _problem(model: str, build: Any, data: Loaded | None, params: dict[str, Any]
         message = str(error) if data is None else data.in_names(str(error))
         raise BadInput(f"{model} cannot be built from these data and parameters: {message}") from error
     if not isinstance(problem, Problem):
-        raise BadInput(f"{model} returned a {type(problem).__name__}: it must return a manifoldseq.Problem")
+        raise BadInput(f"{model} returned an object of type {type(problem).__name__}: return a manifoldseq.Problem")
     return problem

@@ -20,7 +20,7 @@ from ._object_parameters import ObjectParameters
 from ._random import random_generator, seed_fingerprint
 from ._rows import row_blocks, validate_rows
 from ._sequences import channel_statistics, check_sequences, validate_sequences
-from ._starts import fit_starts
+from ._starts import fit_starts, uninterrupted
 
 __all__ = [
     "BagsLike",
@@ -52,6 +52,7 @@ __all__ = [
     "random_generator",
     "row_blocks",
     "seed_fingerprint",
+    "uninterrupted",
     "validate_rows",
     "validate_sequences",
     "warn_of_few_distinct",

@@ -74,7 +74,12 @@ def validate_rows(
         kind["accept_sparse"] = "csr"
     # scikit-learn's message about NaN is a page about other estimators
     kind["ensure_all_finite"] = False
-    rows: Any = validate_data(estimator, check_real(X), reset=reset, ensure_min_samples=least, **kind)
+    try:
+        rows: Any = validate_data(estimator, check_real(X), reset=reset, ensure_min_samples=least, **kind)
+    except ValueError as error:
+        if "inhomogeneous" not in str(error):
+            raise
+        raise ValueError("the rows of X have different lengths: pass one array of shape (N, d)") from error
     if finite:
         _check_finite(rows)
     if issparse(rows):

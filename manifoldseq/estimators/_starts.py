@@ -21,6 +21,7 @@ from ._random import random_generator
 
 T = TypeVar("T")
 R = TypeVar("R")
+E = TypeVar("E")
 
 LOG = logging.getLogger("manifoldseq")
 
@@ -133,6 +134,33 @@ def best_start(
     if len(outcomes) < len(starts) or any(one.status is Status.INTERRUPTED for one in outcomes):  # type: ignore[attr-defined]
         best = dataclasses.replace(best, status=Status.INTERRUPTED)
     return best, outcomes
+
+
+def uninterrupted(model: E) -> E:
+    """Return a fitted estimator, unless Ctrl-C ended its fit.
+
+    A fit that Ctrl-C ends returns the best result so far. A procedure that needs several fits passes each of them to
+    this function, so that Ctrl-C ends the procedure and not only one of its fits.
+
+    Parameters
+    ----------
+    model : estimator
+        A fitted estimator; `status_` is optional.
+
+    Raises
+    ------
+    KeyboardInterrupt
+        If `status_` is INTERRUPTED.
+
+    Examples
+    --------
+    >>> from manifoldseq_hope import SphericalKMeans
+    >>> uninterrupted(SphericalKMeans(2, random_state=0).fit([[1.0, 0.0], [0.0, 1.0], [0.1, 1.0]])).status_.success
+    True
+    """
+    if getattr(model, "status_", None) is Status.INTERRUPTED:
+        raise KeyboardInterrupt
+    return model
 
 
 class _Starts(Generic[T, R]):

@@ -14,6 +14,7 @@ from sklearn.linear_model import RidgeCV
 from sklearn.neighbors import KNeighborsRegressor
 
 from .. import hooks
+from ..estimators import uninterrupted
 from ..report._quality import Evaluation
 
 Array = NDArray[np.float64]
@@ -72,6 +73,7 @@ def imputation_error(model: Any, X: Any, y: object, seed: int) -> Evaluation:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         made.fit([view[kept] for view in views])
+    uninterrupted(made)
     target = getattr(model, "target", None)
     asked = range(len(views)) if target is None else [target]
     known_as = hooks.record_of(model)

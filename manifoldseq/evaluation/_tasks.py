@@ -19,6 +19,8 @@ from sklearn.neighbors import NearestNeighbors
 from sklearn.pipeline import make_pipeline
 from sklearn.utils import get_tags
 
+from ..estimators import uninterrupted
+
 Array = NDArray[np.floating[Any]]
 Labels = NDArray[Any]
 Measured = dict[str, float]
@@ -209,7 +211,7 @@ def fitted(model: Any, X: Any, y: Any = None, *, again: bool = False, **settings
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         made.fit(X) if y is None else made.fit(X, y)
-    return made
+    return uninterrupted(made)
 
 
 def takes_labels(model: Any, *, only: bool = False) -> bool:

@@ -90,6 +90,11 @@ def missing_of_name(kind: str, name: str) -> str | None:
     return None
 
 
+def missing_of_kind(kind: str) -> dict[str, str]:
+    """Return the names of a kind, separated by spaces, by the bundled distributions that are not installed."""
+    return {one: kinds[kind] for one, kinds in NAMES.items() if kind in kinds and not is_installed(one)}
+
+
 def missing_of_import(error: BaseException | None) -> str | None:
     """Return the bundled distribution whose package could not be imported, from the causes of an error."""
     for one in _causes(error):

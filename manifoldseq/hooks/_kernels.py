@@ -118,14 +118,17 @@ _ATTRIBUTES = (
 ).split()
 
 
-def completed(kernel: Any) -> Kernel:
-    """Return a kernel object that has every attribute of `Kernel`; raise ValueError for any other."""
+def completed(kernel: Any, domain: str | None = None) -> Kernel:
+    """Return a kernel object that has every attribute of `Kernel`; raise ValueError for any other.
+
+    The error message for a function names the domain.
+    """
     if isinstance(kernel, type):
         raise ValueError(f"kernel={kernel.__name__} is a class: pass an instance")
     missing = [name for name in _ATTRIBUTES if not hasattr(kernel, name)]
     if {"pack", "cross", "diag", "weighted", "manifold"} <= set(missing):
         if callable(kernel):
-            raise ValueError(f"kernel={kernel!r} is a function: wrap it with @ms.kernel(domain='lds')")
+            raise ValueError(f"kernel={kernel!r} is a function: wrap it with @ms.kernel(domain={domain or 'lds'!r})")
         raise ValueError(
             f"kernel={quoted(kernel)} is not a kernel: pass a registered name such as 'projection' or an object"
         )

@@ -331,7 +331,7 @@ def as_kernel(kernel: str | Kernel, domain: str | None = None, **params: Any) ->
     """
     if params and not isinstance(kernel, str):
         raise ValueError(f"{params} are for a registered name, but the kernel is an object: pass its name")
-    made = get_kernel(kernel, **params) if isinstance(kernel, str) else completed(kernel)
+    made = get_kernel(kernel, **params) if isinstance(kernel, str) else completed(kernel, domain)
     if domain not in (None, made.domain):
         raise ValueError(f"the kernel {kernel!r} is of the domain {made.domain!r}: use a kernel of {domain!r}")
     return made

@@ -9,6 +9,7 @@ from ._choice import summary as summary
 from ._cluster_sums import ClusterSums as ClusterSums
 from ._clusters import COMPARED as COMPARED
 from ._clusters import SPLITS as SPLITS
+from ._clusters import at_end_of_range as at_end_of_range
 from ._clusters import choose_n_clusters as choose_n_clusters
 from ._clusters import numbers_of_clusters as numbers_of_clusters
 from ._criteria import DensityCriteria as DensityCriteria

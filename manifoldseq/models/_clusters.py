@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -32,6 +32,27 @@ def numbers_of_clusters(n_members: int) -> list[int]:
     [2, 3, 4, 5]
     """
     return [k for k in CLUSTERS if PER_CLUSTER * k <= n_members] or [2]
+
+
+def at_end_of_range(chosen: int, compared: Iterable[int]) -> list[str]:
+    """Return a note if the chosen number of clusters is the largest or the smallest that was compared.
+
+    Fewer than two clusters are no alternative, so that there is no note about a smallest number of one or two.
+
+    Examples
+    --------
+    >>> at_end_of_range(3, range(2, 13))
+    []
+    >>> at_end_of_range(12, range(2, 13))[0]
+    'n_clusters=12 is the largest of the compared numbers (2 to 12): try larger numbers, such as n_clusters=24'
+    """
+    numbers = sorted(set(compared))
+    between = f"of the compared numbers ({numbers[0]} to {numbers[-1]})"
+    if len(numbers) > 1 and chosen == numbers[-1]:
+        return [f"n_clusters={chosen} is the largest {between}: try larger numbers, such as n_clusters={2 * chosen}"]
+    if len(numbers) > 1 and chosen == numbers[0] > 2:
+        return [f"n_clusters={chosen} is the smallest {between}: try smaller numbers, such as n_clusters={chosen - 1}"]
+    return []
 
 
 def choose_n_clusters(gram: Array, rng: np.random.Generator) -> Step:

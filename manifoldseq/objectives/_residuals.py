@@ -93,7 +93,9 @@ class Residuals:
             r = r[:, None]
         if r.ndim != 2 or r.size == 0 != rows or (rows is not None and len(r) != rows):
             wanted = "(K, m)" if rows is None else f"({rows}, m)"
-            raise ValueError(f"residuals returned an array of shape {np.shape(value)}: {wanted} is needed")
+            raise ValueError(
+                f"residuals returned an array of shape {np.shape(value)}: return one of shape {wanted} with entries"
+            )
         return r
 
     def _weighted(self, J: np.ndarray) -> np.ndarray:

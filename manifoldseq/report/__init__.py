@@ -7,7 +7,7 @@ from ._evaluation import draw_evaluation, plot_controls, plot_features, plot_nea
 from ._html import render_html
 from ._runs import RunFiles, read_run, save_drawings
 from ._sources import Fitted
-from ._style import line_style, marker_style, prepared_axes
+from ._style import line_style, log_scale, marker_style, prepared_axes
 
 __all__ = [
     "Drawing",
@@ -17,6 +17,7 @@ __all__ = [
     "draw_evaluation",
     "draw_plots",
     "line_style",
+    "log_scale",
     "marker_style",
     "plot_cluster_sizes",
     "plot_confusion",

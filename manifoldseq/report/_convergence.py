@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ._sources import history_of
-from ._style import few_ticks, gridded, line_style, plain, prepared_axes
+from ._style import few_ticks, gridded, line_style, log_scale, plain, prepared_axes
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -88,7 +88,7 @@ def plot_convergence(
     named = _NAMES.get(y, y)
     ax.set(title=f"{named[:1].upper()}{named[1:]} against {title}", ylabel=named)
     if y in _LOGARITHMIC:
-        ax.set_yscale("log")
+        log_scale(ax.yaxis)
     return ax
 
 

@@ -82,7 +82,12 @@ def read_run(directory: str | Path) -> RunFiles:
         if not isinstance(run, dict):
             raise ValueError("it does not contain an object")
     except (OSError, ValueError) as error:
-        raise ValueError(f"{path} is not a run directory: its run.json cannot be read ({error})") from error
+        why = (
+            "there is no run.json in it"
+            if isinstance(error, FileNotFoundError)
+            else f"its run.json is damaged: {error}"
+        )
+        raise ValueError(f"{path} is not a run directory ({why}): pass a folder that fit or solve wrote") from error
     metrics = path / "metrics.json"
     try:
         assigned = text_columns(path / "assignments.csv", ("id", "label", "cluster"))

@@ -9,6 +9,7 @@ from .._extras import needing
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+    from matplotlib.axis import XAxis, YAxis
 
 LIGHT = ("#0b62b0", "#d0580b", "#009959", "#7f1954", "#4c3400", "#7326d6")
 """Blue, orange, green, plum, brown, violet: distinct for all common types of colour blindness, contrast 3:1."""
@@ -93,6 +94,28 @@ def few_ticks(axis: Any, *, whole: bool = False) -> None:
     from matplotlib.ticker import MaxNLocator
 
     axis.set_major_locator(MaxNLocator(integer=whole, nbins=6, min_n_ticks=1 if whole else 2))
+
+
+def log_scale(axis: "XAxis | YAxis") -> None:
+    """Make an axis logarithmic, with labels at two ticks or more in every range.
+
+    Examples
+    --------
+    >>> from matplotlib.figure import Figure
+    >>> ax = prepared_axes(Figure().subplots())
+    >>> line = ax.plot([0, 1], [0.002, 0.02])
+    >>> log_scale(ax.yaxis)
+    >>> [ax.yaxis.get_major_formatter()(tick) for tick in ax.get_yticks()]
+    ['0.003', '0.01']
+    """
+    from matplotlib.ticker import NullFormatter
+
+    from ._log_ticks import LogLabels, LogTicks
+
+    axis.axes.set(**{f"{axis.axis_name}scale": "log"})
+    axis.set_major_locator(LogTicks())
+    axis.set_major_formatter(LogLabels())
+    axis.set_minor_formatter(NullFormatter())
 
 
 def colourbar(image: Any, ax: "Axes", label: str) -> None:

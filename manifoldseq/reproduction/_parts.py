@@ -8,6 +8,7 @@ from typing import Any
 
 from ..storage import read_bytes
 from ..storage._files import write_durably
+from ._parameters import folder_of
 
 
 def finished(folder: str | Path | None, resume: bool, settings: dict[str, Any], compute: Callable[[], Any]) -> Any:
@@ -36,7 +37,7 @@ def finished(folder: str | Path | None, resume: bool, settings: dict[str, Any], 
     if folder is None:
         return compute()
     text = json.dumps(settings, sort_keys=True, default=str)
-    path = Path(folder) / f"{sha256(text.encode()).hexdigest()[:24]}.json"
+    path = folder_of(folder) / f"{sha256(text.encode()).hexdigest()[:24]}.json"
     if resume and path.is_file():
         try:
             kept = json.loads(read_bytes(path))

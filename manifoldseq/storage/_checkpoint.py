@@ -27,6 +27,7 @@ from ._numpy_files import Loader, members_of
 from ._state import State, normalize
 
 FORMAT = 3
+_CURE = "choose another directory, or delete the old checkpoints"  # works in Python and in the shell
 
 
 class CheckpointError(ValueError):
@@ -152,23 +153,14 @@ class Checkpoint:
                 failure = error
                 continue
             if found[0] != FORMAT:
-                raise CheckpointError(
-                    f"{path} has format {quoted(found[0])}, but this version reads {FORMAT}: start without resume"
-                )
+                raise CheckpointError(f"{path} has format {quoted(found[0])}, but this version reads {FORMAT}: {_CURE}")
             if others := _differences(found[2], self.made_by):
-                raise CheckpointError(
-                    f"{path} was written with {others}: register the same records again, choose another directory, or "
-                    "start without resume"
-                )
+                raise CheckpointError(f"{path} was written with {others}: register the same records again, {_CURE}")
             if found[1] != self.fingerprint:
-                raise CheckpointError(
-                    f"{path} belongs to other data or settings: choose another directory, or start without resume"
-                )
+                raise CheckpointError(f"{path} belongs to other data or settings: {_CURE}")
             return loaded
         if failure is not None:
-            raise CheckpointError(
-                f"no checkpoint in {self.directory} can be read ({failure}): start without resume"
-            ) from failure
+            raise CheckpointError(f"no checkpoint in {self.directory} can be read ({failure}): {_CURE}") from failure
         return None
 
     def child(self, name: str) -> Checkpoint:

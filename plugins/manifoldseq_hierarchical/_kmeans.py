@@ -29,7 +29,7 @@ from manifoldseq.estimators import (
     row_blocks,
     warn_of_few_distinct,
 )
-from manifoldseq.models import Choice, ModelEstimator, Step
+from manifoldseq.models import Choice, ModelEstimator, Step, at_end_of_range
 from manifoldseq.solvers import FORGETTING, learned
 
 from . import _clusters, _tied_mixture
@@ -449,6 +449,9 @@ class SubspaceKMeans(ClusterMixin, SubspaceCodes, ModelEstimator):
         problem, x = best
         model: TiedModel = problem.data.model
         steps = [_by_bic("n_clusters", tried)] if automatic else []
+        at_end = at_end_of_range(model.n_clusters, tried) if most == _MOST_CLUSTERS else []
+        for note in at_end:
+            warnings.warn(note, stacklevel=3)
         if model.n_clusters == 1:
             warnings.warn(
                 "n_clusters='auto' chose one cluster: several clusters of one shape are not more likely", stacklevel=3
@@ -459,7 +462,7 @@ class SubspaceKMeans(ClusterMixin, SubspaceCodes, ModelEstimator):
             smaller = replace(model, n_components=max(1, min(1 + int(criteria.argmin()), model.n_components)))
             problem = problem.data.spec.problem(replace(problem.data, model=smaller))
         params = {name: value for step in steps for name, value in step.params[step.chosen[0]].items()}
-        return problem, Choice(steps, params, [], time.perf_counter() - began)
+        return problem, Choice(steps, params, at_end, time.perf_counter() - began)
 
     def _take_batch(self, X: NDArray, weight: Array | None) -> None:
         """Take a step of online EM."""

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from manifoldseq.report import line_style, prepared_axes
+from manifoldseq.report import line_style, log_scale, prepared_axes
 
 from .families._family import Array
 from .mixtures._projected import ProjectedMixture
@@ -101,7 +101,8 @@ def draw_concentrations(ax: Any, result: Any) -> None:
         middle = float(kappas.mean()) if len(kappas) else 1.0
         bins = middle * 2.0 ** np.array([-1.5, -0.5, 0.5, 1.5])
     prepared_axes(ax).hist(kappas, bins=bins.tolist(), color=line_style(0)["color"])
-    ax.set(xscale="log", xlabel="concentration", ylabel="components", title="Concentrations")
+    log_scale(ax.xaxis)
+    ax.set(xlabel="concentration", ylabel="components", title="Concentrations")
     largest = getattr(result.estimator, "largest_kappa", np.inf)
     if held := int(np.count_nonzero(kappas >= 0.999 * largest)):
         ax.set(title=f"Concentrations: {held} of {len(kappas)} at largest_kappa")

@@ -30,7 +30,7 @@ _QUICK: dict[str, dict[str, object]] = {
         "n_videos": 24,
         "complexity": False,
         "figure": "runs/quick/lds-fig2/figure.png",
-        "store": "runs/quick/lds-fig2",
+        "folder": "runs/quick/lds-fig2",
     },
     "lds-table1": {
         "n_words": 8,
@@ -39,7 +39,7 @@ _QUICK: dict[str, dict[str, object]] = {
         "max_iter": 3,
         "n_seeds": 1,
         "n_folds": 2,
-        "store": "runs/quick/lds-table1",
+        "folder": "runs/quick/lds-table1",
     },
     "hope-table1": {"K": 40, "seeds": 1, "models": ("kmeans", "hope"), "folder": "runs/quick/hope-table1"},
     "hope-table2": {"K": 100, "M": 50, "seeds": 1, "epochs": 1, "folder": "runs/quick/hope-table2"},

@@ -21,7 +21,7 @@ from manifoldseq.estimators import (
     warn_of_few_distinct,
 )
 from manifoldseq.execution import one_blas_thread
-from manifoldseq.models import Choice, Step, choose_n_clusters, numbers_of_clusters
+from manifoldseq.models import Choice, Step, at_end_of_range, choose_n_clusters, numbers_of_clusters
 
 from ._estimator import AUTO, RULES, KernelsOfSequences, several, warn_of
 from ._weights import learned_weights, weights_of_any_number
@@ -226,6 +226,9 @@ class SequenceKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterM
                 steps.append(choose_n_clusters(gram, rng))
                 params |= steps[0].params[steps[0].chosen[0]]
                 n_clusters = int(params["n_clusters"])
+                at_end = at_end_of_range(n_clusters, (one["n_clusters"] for one in steps[0].params))
+                warn_of(at_end)
+                notes = [*notes, *at_end]
             if learned:
                 choice = learned_weights(coordinates, n_clusters, rng)
                 steps, params, notes = [*steps, *choice.steps], params | choice.best_params, [*notes, *choice.notes]

@@ -61,7 +61,7 @@ def test_bad_input_is_a_sentence_and_writes_nothing(run: Run, fitted: Path, tmp_
     assert not hasattr(SignClusterer, "predict")
     for run_dir, data, output, sentence in (
         (fitted, "two-levels", "out.txt", "has the ending '.txt'"),
-        (fitted, "nothing", "out.csv", "'nothing' is neither a file or folder nor a data set"),
+        (fitted, "nothing", "out.csv", "'nothing' is neither a file or folder nor the name of a data set"),
         (
             fitted,
             tmp_path / "wide.npy",

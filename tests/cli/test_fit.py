@@ -108,7 +108,7 @@ def test_labels_of_sequences_are_those_of_their_rows(run: Run, tmp_path: Path) -
         (("sgin", "two-levels"), "unknown estimator 'sgin': did you mean 'sign'?"),
         (
             ("sign", "two-level"),
-            "'two-level' is neither a file or folder nor a data set: unknown dataset 'two-level': did you mean",
+            "'two-level' is neither a file or folder nor the name of a data set: did you mean",
         ),
         (("sign", "two-levels", "--set", "ofset=1"), "has no parameter 'ofset': did you mean 'offset'?"),
         (("sign", "two-levels", "--set", "offset"), "--set 'offset' has no '='"),
@@ -121,6 +121,7 @@ def test_labels_of_sequences_are_those_of_their_rows(run: Run, tmp_path: Path) -
             "--jobs and --dask both select where to compute",
         ),
         (("sign", "two-levels", "--jobs", "0"), "Invalid value for '--jobs'"),
+        (("sign", ""), "the name of the data is empty: pass a file, a folder"),
         (("sign",), "pass ESTIMATOR and DATA, or --config run.toml"),
         (("sign", "two-levels", "--config", "no.toml"), "File 'no.toml' does not exist"),
         (("sign", "two-levels", "--sed", "1"), "No such option"),
@@ -427,6 +428,13 @@ def test_a_place_that_cannot_be_written_raises_an_error(run: Run, tmp_path: Path
     (tmp_path / "file").write_text("")
     status, _, err = run("fit", "sign", "two-levels", "-o", str(tmp_path / "file" / "below"))
     assert status == 2 and "choose another directory with -o" in err and "Traceback" not in err
+
+
+def test_options_of_readers_in_messages_are_those_of_the_shell(run: Run, tmp_path: Path) -> None:
+    (tmp_path / "text.csv").write_text("hello\nworld\n")
+    status, _, err = run("fit", "sign", tmp_path / "text.csv")
+    assert status == 2 and "name it with id=…" in err
+    assert err.strip().endswith("(pass such options as --read NAME=VALUE)")
 
 
 def test_seed_and_random_state_are_one_thing(run: Run) -> None:

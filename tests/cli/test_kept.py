@@ -62,7 +62,7 @@ def test_a_failing_report_leaves_the_model(
         status, out, err = run("fit", "sign", "two-levels", "-o", folder)
     assert (status, out) == (expected, "")
     said = f"The model is finished and saved in {folder}, but its report {sentence}"
-    assert said in err and ": write it by the same command with --resume and -o" in err
+    assert said in err and f": write it by the same command with --resume -o {folder}" in err
     assert len(list(filter(None, err.splitlines()))) == 1 + (name == "Ctrl-C")
     assert about(folder)["state"] == ("interrupted" if name == "Ctrl-C" else "failed")
     assert ms.load(folder).labels_.tolist() == [0] * 10 + [1] * 10

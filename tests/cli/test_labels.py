@@ -269,3 +269,10 @@ def test_text_columns_that_a_fit_does_not_use_are_ignored(run: Run, folder: Path
     assert (folder.parent / "after.csv").read_text() == (folder.parent / "before.csv").read_text()
     status, _, err = run("fit", "statistics-kmeans", folder, "--set", "n_clusters=2", "-o", folder.parent / "other")
     assert status == 2 and "'good', which is not a number" in err and "leave the column out with channels=" in err
+
+
+@needs("hope")
+def test_the_error_of_a_setting_is_not_replaced_by_one_about_the_defaults(run: Run, tmp_path: Path) -> None:
+    np.save(tmp_path / "rows.npy", np.random.default_rng(0).standard_normal((40, 4)))
+    status, _, err = run("fit", "hope", tmp_path / "rows.npy", "--set", "n_components=0", "-o", tmp_path / "run")
+    assert status == 2 and "n_components=0 is not valid" in err and "no rule" not in err

@@ -41,6 +41,16 @@ def test_kinds_with_their_numbers_of_records(run: Run) -> None:
     assert all(counted[kind] == len(hooks.records(kind)) for kind in KINDS) and all(line[2] for line in lines)
 
 
+def test_lists_name_distributions_that_are_not_installed(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("manifoldseq.hooks._bundled.is_installed", lambda name: name != "manifoldseq-papers")
+    said = " ".join(run("list", "reproductions")[1].split())
+    assert "manifoldseq-papers is not installed. It has lds-fig1, lds-fig2" in said
+    assert "hierarchical-storage: run `pip install manifoldseq-papers`, or in a checkout" in said
+    assert "not installed" not in run("list", "manifolds")[1] and run("list", "reproductions", "--json")[0] == 0
+    monkeypatch.undo()
+    assert "manifoldseq-papers is not installed" not in run("list", "reproductions")[1]
+
+
 def test_one_plugin(run: Run) -> None:
     status, out, _ = run("list", "plugins", "session")
     assert status == 0 and re.search(r"^estimators +sign, walker$", out, re.MULTILINE)

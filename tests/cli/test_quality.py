@@ -6,7 +6,7 @@ import json
 import re
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import pytest
@@ -56,6 +56,28 @@ def test_a_figure_that_was_left_out_is_added_without_another_fit(
 
 def _interrupt(*_: Any, **__: Any) -> Any:
     raise KeyboardInterrupt
+
+
+class EndsEarly(SignClusterer):
+    """A clusterer whose third fit ends as one that Ctrl-C ends: with its best result so far."""
+
+    fits: ClassVar[int] = 0
+
+    def fit(self, X: list[np.ndarray], y: object = None) -> EndsEarly:
+        """Cluster."""
+        super().fit(X)
+        EndsEarly.fits += 1
+        self.status_ = ms.Status.INTERRUPTED if EndsEarly.fits == 3 else ms.Status.CONVERGED
+        return self
+
+
+def test_ctrl_c_in_a_fit_of_an_evaluation_ends_the_evaluation() -> None:
+    EndsEarly.fits = 0
+    model, data = EndsEarly(), two_levels()
+    model.fit(data.sequences)
+    with pytest.raises(KeyboardInterrupt):
+        ms.evaluation.evaluate(model, data.sequences)
+    assert EndsEarly.fits == 3
 
 
 class BrokenControl(SignClusterer):

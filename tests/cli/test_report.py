@@ -48,4 +48,4 @@ def test_report_command_for_one_and_for_several(run: Run, folder: Path, tmp_path
 
 def test_what_is_no_run_raises_an_error(run: Run, tmp_path: Path) -> None:
     status, _, err = run("report", tmp_path)
-    assert status == 2 and "is not a run directory" in err
+    assert status == 2 and "is not a run directory (there is no run.json in it): pass a folder that fit" in err

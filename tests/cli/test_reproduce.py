@@ -44,7 +44,7 @@ def test_table(registered: Run) -> None:
 def test_json_has_the_fixed_keys(registered: Run, tmp_path: Path) -> None:
     status, out, _ = registered("reproduce", "table-1", "--data", tmp_path, "--resume", "--json")
     found = json.loads(out)
-    assert status == 0 and set(found) == {"name", "rows", "command"} and found["name"] == "table-1"
+    assert status == 0 and set(found) == {"name", "rows", "command", "figures", "folder"} and found["name"] == "table-1"
     assert all(set(row) == {"model", "setting", "metric", "unit", "ours", "ours_se", "paper"} for row in found["rows"])
     assert found["rows"][1]["metric"] == str(tmp_path) and found["rows"][1]["ours"] == 1.0
     assert found["command"] == f"manifoldseq reproduce table-1 --data={tmp_path}"
@@ -60,6 +60,75 @@ def test_quick_settings_apply_unless_set(registered: Run) -> None:
 def test_papers_are_listed(registered: Run) -> None:
     assert "table-1" in registered("list", "reproductions")[1]
     assert registered("list", "reproductions", "table-1")[1].splitlines()[:2] == ["Errors", "Author 2016, Table 1"]
+
+
+def test_a_file_that_cannot_be_written_is_an_error_with_the_options_that_select_it(run: Run, tmp_path: Path) -> None:
+    def failing(*, folder: str = "runs", data: Any = None) -> list[dict[str, Any]]:
+        (Path(folder) / "part.json").write_text("{}")
+        return []
+
+    ms.register(ms.hooks.ReproductionSpec("failing", failing))
+    status, _, err = run("reproduce", "failing", "--set", f"folder={tmp_path / 'none'}")
+    path = tmp_path / "none" / "part.json"
+    said = f"failing: {path} cannot be read or written (No such file or directory): choose other places with --data"
+    assert status == 2 and err.strip() == f"Error: {said} or --set folder=…"
+
+
+def test_an_error_with_a_message_of_its_own_is_not_changed(run: Run) -> None:
+    def failing() -> list[dict[str, Any]]:
+        raise FileNotFoundError("videos has no videos: pass a folder with videos")
+
+    ms.register(ms.hooks.ReproductionSpec("failing", failing))
+    status, _, err = run("reproduce", "failing")
+    assert (status, err) == (2, "Error: failing: videos has no videos: pass a folder with videos\n")
+
+
+def test_an_interrupted_run_says_how_to_continue(run: Run) -> None:
+    def interrupted(*, resume: bool = False) -> list[dict[str, Any]]:
+        raise KeyboardInterrupt
+
+    ms.register(ms.hooks.ReproductionSpec("long", interrupted))
+    status, _, err = run("reproduce", "long")
+    assert status == 130 and "To continue, run the same command with --resume." in err
+
+
+def drawn(*, folder: str | None = "runs/drawn", figure: str | None = None) -> list[dict[str, Any]]:
+    """Write what a reproduction writes, and return no rows."""
+    if folder is not None:
+        Path(folder).mkdir(parents=True)
+        (Path(folder) / "figure.png").write_bytes(b"")
+        (Path(folder) / "results.json").write_text("{}")
+    if figure is not None:
+        Path(figure).write_bytes(b"")
+    return []
+
+
+@pytest.mark.parametrize(
+    ("settings", "figures", "folder"),
+    [
+        ((), ["runs/drawn/figure.png"], "runs/drawn"),
+        (("--set", "folder=here", "--set", "figure=one.svg"), ["here/figure.png", "one.svg"], "here"),
+        (("--set", "folder=None", "--set", "figure=one.pdf"), ["one.pdf"], None),
+        (("--set", "folder=None"), [], None),
+    ],
+)
+def test_the_places_of_figures_and_results_are_printed(
+    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, settings: tuple[str, ...], figures: Any, folder: Any
+) -> None:
+    for as_json in (False, True):
+        home = tmp_path / str(as_json)
+        home.mkdir()
+        monkeypatch.chdir(home)
+        ms.register(ms.hooks.ReproductionSpec("drawn", drawn))
+        status, out, err = run("reproduce", "drawn", *settings, *["--json"] * as_json)
+        assert (status, err) == (0, "")
+        if as_json:
+            found = json.loads(out)
+            assert (found["figures"], found["folder"]) == (figures, folder)
+        else:
+            said = [f"Figure: {', '.join(figures)}"] if figures else []
+            said += [f"Results: {folder}"] if folder else []
+            assert out.splitlines()[1:] == said
 
 
 @pytest.mark.parametrize(

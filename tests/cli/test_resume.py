@@ -2,6 +2,7 @@
 
 import fcntl
 import json
+import shutil
 import signal
 import subprocess
 import sys
@@ -86,8 +87,44 @@ def test_other_settings_raise_an_error_and_leave_the_run_as_it_was(
     run(*FIT, "-o", "run")
     before = files(tmp_path / "run")
     status, _, err = run(*FIT, *more, "--resume", "-o", "run")
-    assert status == 2 and "belongs to other data or settings" in err
+    assert status == 2 and "run contains an unfinished run of other data or settings: " in err
     assert files(tmp_path / "run") == before
+
+
+@pytest.mark.parametrize("cure", ["config", "other directory", "remove the run", "remove the checkpoints"])
+def test_the_message_about_other_settings_names_cures_that_work(
+    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, cure: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Walker.trouble[2] = KeyboardInterrupt()
+    run(*FIT, "-o", "run")
+    other = (*FIT, "--set", "pull=0.25", "--resume", "-o")
+    said = run(*other, "run")[2]
+    assert said.strip().endswith(
+        "run contains an unfinished run of other data or settings: continue it with --config run/run.toml, choose "
+        "another directory with -o, or remove it"
+    )
+    if cure == "config":
+        arguments: tuple[str, ...] = ("fit", "--config", "run/run.toml", "--no-quality", "--resume", "-o", "run")
+    else:
+        arguments = (*other, "new" if cure == "other directory" else "run")
+        if cure.startswith("remove"):
+            shutil.rmtree("run" if cure == "remove the run" else "run/checkpoint")
+    status, _, err = run(*arguments)
+    assert (status, err) == (0, "")
+    assert ms.load(arguments[-1]).pull == (0.5 if cure == "config" else 0.25)
+
+
+def test_a_damaged_checkpoint_is_a_message_whose_cure_works(run: Run, tmp_path: Path) -> None:
+    Walker.trouble[2] = KeyboardInterrupt()
+    run(*FIT, "-o", tmp_path / "run")
+    for file in (tmp_path / "run" / "checkpoint").glob("*.npz"):
+        file.write_bytes(b"junk")
+    status, _, err = run(*FIT, "--resume", "-o", tmp_path / "run")
+    assert status == 2 and "can be read" in err
+    assert err.strip().endswith("choose another directory, or delete the old checkpoints")
+    shutil.rmtree(tmp_path / "run" / "checkpoint")
+    assert run(*FIT, "--resume", "-o", tmp_path / "run")[0] == 0
 
 
 def test_resumed_run_may_go_further(run: Run, tmp_path: Path) -> None:
@@ -161,7 +198,7 @@ def test_fit_in_stages_is_resumed(run: Run, means: list[int], tmp_path: Path, mo
     assert status == 130 and f"To continue, run the same command with --resume -o {part}." in err
     assert means == list(range(6)) and state(part) == "interrupted"
     status, _, err = run(*fit, "--set", "bound=5", "--resume", "-o", part)
-    assert status == 2 and "belongs to other data or settings" in err
+    assert status == 2 and "unfinished run of other data or settings" in err
     assert run(*fit, "--resume", "-o", part)[0] == 0
     assert means == list(range(20)) and not (part / "checkpoint").exists()
     assert (part / "model.npz").read_bytes() == (tmp_path / "whole" / "model.npz").read_bytes()

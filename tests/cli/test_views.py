@@ -289,7 +289,7 @@ def test_a_fit_of_two_files_is_resumed(run: Run, files: Path, numerals: Numerals
     assert run(*fit, "-o", files / "run")[0] == 130
     exchanged = (*fit[:2], files / "zer.csv", files / "kar.csv", *fit[4:])
     status, _, err = run(*exchanged, "--resume", "-o", files / "run")
-    assert status == 2 and "belongs to other data or settings" in err
+    assert status == 2 and "unfinished run of other data or settings" in err
     assert run(*fit, "--resume", "-o", files / "run")[0] == 0
     assert_same(files / "run", fitted(numerals.kar, numerals.zer))
 
@@ -549,7 +549,7 @@ def test_mistakes_get_one_sentence_and_leave_nothing(run: Run, files: Path, nume
             (two[0], files / "." / "kar.csv"),
             "kar.csv is given twice: pass it once, and assign its columns to views by --vi",
         ),
-        ((two[0], "nowhere.csv"), "'nowhere.csv' is neither a file or folder nor a data set"),
+        ((two[0], "nowhere.csv"), "'nowhere.csv' is neither a file or folder nor the name of a data set"),
         ((files / "constant.csv", views, "kar_*:kar_0,flat"), "column 'kar_0' is in view 0 and in view 1"),
     ):
         status, _, err = run("fit", "mixture-pcca", *arguments, *SET, "-o", files / "run")

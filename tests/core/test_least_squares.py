@@ -429,7 +429,7 @@ def test_messages() -> None:
         ms.minimize(ms.Problem(Euclidean(2), lambda x: anp.sum(x**2)), np.zeros(2), solver="lm")
     with pytest.raises(TypeError, match="create a Problem"):
         ms.least_squares(whole).value(np.zeros(2))
-    with pytest.raises(ValueError, match=r"residuals returned an array of shape .*: \(3, m\) is needed"):
+    with pytest.raises(ValueError, match=r"returned an array of shape .*: return one of shape \(3, m\) with entries"):
         ms.minimize(
             ms.Problem(Power(Euclidean(2), 3), ms.least_squares(ms.residuals(lambda p: p[0], on=np.arange(3)))), seed=0
         )
@@ -477,7 +477,11 @@ NONE = np.zeros(0, int)
             TypeError,
             "returned ndarray .*: return a real number or an array of real",
         ),
-        (lambda: ms.residuals(lambda x: x[:0]), ValueError, r"returned an array of shape \(0,\): \(K, m\) is needed"),
+        (
+            lambda: ms.residuals(lambda x: x[:0]),
+            ValueError,
+            r"shape \(0,\): return one of shape \(K, m\) with entries",
+        ),
         (lambda: ms.residuals(lambda x: np.exp(float(x[0]))), TypeError, "the function .* could not be differentiated"),
         (lambda: ms.residuals(whole, jacobian=lambda x: None), TypeError, "the jacobian of residuals .* NoneType None"),
         (

@@ -17,7 +17,15 @@ from manifoldseq.estimators import (
     check_positive,
     check_switch,
     check_whole,
+    validate_rows,
 )
+
+
+@pytest.mark.parametrize("X", [[[1.0, 2.0], [3.0]], [np.ones((4, 2)), np.ones((5, 2))]], ids=["rows", "sequences"])
+def test_rows_of_different_lengths_are_told(X: Any) -> None:
+    with pytest.raises(ValueError, match=r"^the rows of X have different lengths: pass one array of shape \(N, d\)$"):
+        validate_rows(BaseEstimator(), X, reset=True)
+
 
 INVALID: list[tuple[Any, Any, tuple[Any, ...], str]] = [
     (check_whole, 0, (), "n=0 is not valid: pass a whole number of at least 1"),

@@ -359,6 +359,16 @@ def test_starts_elsewhere_give_what_they_give_here(tmp_path, monkeypatch):
     assert list((tmp_path / "worker").iterdir()) == [] and len(list((tmp_path / "run").glob("start-*/*.npz"))) >= 3
 
 
+def test_the_largest_number_that_is_compared_is_told(monkeypatch):
+    rng = np.random.default_rng(0)
+    X = np.repeat(9 * np.eye(5), 40, axis=0) + rng.standard_normal((200, 5))
+    monkeypatch.setattr("manifoldseq_hierarchical._kmeans._MOST_CLUSTERS", 4)
+    said = r"n_clusters=4 is the largest of the compared numbers \(1 to 4\): try larger numbers, such as n_clusters=8"
+    with pytest.warns(UserWarning, match=f"^{said}$"):
+        model = SubspaceKMeans("auto", random_state=0).fit(X)
+    assert model.n_clusters_ == 4 and str(model.choice_).endswith("n_clusters=8")
+
+
 def test_few_frames_are_few_clusters():
     rng = np.random.default_rng(0)
     X = np.repeat([[0.0, 0, 0], [9, 9, 9]], 3, axis=0) + 0.1 * rng.standard_normal((6, 3))

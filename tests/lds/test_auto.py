@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import pytest
@@ -95,6 +95,40 @@ def test_an_interrupted_choice_goes_on(tmp_path: Path, seed: Any) -> None:
     np.testing.assert_array_equal(resumed.systems_.A, whole.systems_.A)
     with pytest.raises(ms.storage.CheckpointError, match="belongs to other data or settings"):
         model().fit([x + 1 for x in X[::-1]], checkpoint=tmp_path, resume=True)
+
+
+class EndsEarly(LDSKMeans):
+    """Ends its third fit as Ctrl-C does: with the best result so far."""
+
+    fits: ClassVar[int] = 0
+
+    def fit(self, *arguments: Any, **options: Any) -> EndsEarly:
+        """Fit."""
+        super().fit(*arguments, **options)
+        EndsEarly.fits += 1
+        if EndsEarly.fits == 3:
+            self.status_ = ms.Status.INTERRUPTED
+        return self
+
+
+def test_ctrl_c_in_a_fit_of_half_the_data_ends_the_choice() -> None:
+    EndsEarly.fits = 0
+    with pytest.raises(KeyboardInterrupt):
+        choose_clustering(EndsEarly(random_state=0), oscillations(), {"n_clusters": [2, 3], "n_states": [2]})
+    assert EndsEarly.fits == 3
+
+
+def test_ends_of_the_compared_numbers_are_told() -> None:
+    rng, t = np.random.default_rng(0), np.arange(60)[:, None]
+    phases = rng.uniform(0, 6, 16)
+    X = [np.cos(t * w + p + [0, 1, 2]) for w, p in zip([0.2, 0.5, 0.9, 1.3] * 4, phases, strict=True)]
+    with pytest.warns(UserWarning, match=r"n_clusters=4 is the largest of the compared numbers \(2 to 4\): try larger"):
+        model = LDSKMeans("auto", n_states=2, random_state=0).fit(X)
+    assert model.choice_.best_params["n_clusters"] == 4 and "try larger numbers" in model.choice_.notes[-1]
+    with pytest.warns(
+        UserWarning, match=r"n_clusters=4 is the smallest of the compared numbers \(4 to 6\): try smaller"
+    ):
+        choose_clustering(LDSKMeans(n_states=2), X, {"n_clusters": [4, 5, 6]}, random_state=0)
 
 
 def test_progress_knows_the_number_of_steps() -> None:

@@ -13,6 +13,17 @@ def data():
     return generated()
 
 
+def test_a_wrong_type_is_told_rather_than_a_number_of_sequences() -> None:
+    with pytest.raises(ValueError, match=r"X is of type dict: pass a list of \(T, d\) arrays"):
+        LDSKMeans(2).fit({"a": np.ones((30, 2))})
+
+
+def test_too_few_sequences_are_told_before_the_choice_of_settings() -> None:
+    X = list(np.random.default_rng(0).standard_normal((12, 30, 3)))
+    with pytest.raises(ValueError, match="X has 12 sequences for n_clusters=100: pass more sequences or lower"):
+        LDSKMeans(100, random_state=0).fit(X)  # without the warnings of the choice, which are errors here
+
+
 def test_a_run_is_watched_stopped_and_resumed(data, tmp_path):
     whole = LDSKMeans(4, n_init=2, random_state=0, tol=0, max_iter=6).fit(data)
     seen = []

@@ -36,14 +36,14 @@ def folder(tmp_path_factory):
 @pytest.fixture(scope="module")
 def small_figure(folder, tmp_path_factory):
     root = tmp_path_factory.mktemp("figure")
-    settings = {"n_atoms": 2, "max_iter": 2, "n_seeds": 1, "complexity": False, "store": str(root / "parts")}
+    settings = {"n_atoms": 2, "max_iter": 2, "n_seeds": 1, "complexity": False, "folder": str(root / "parts")}
     return root, settings, figure2(folder, figure=str(root / "figure.png"), **settings)
 
 
 @pytest.fixture(scope="module")
 def small_table(folder, tmp_path_factory):
     settings = {"size": (25, 6, 6), "n_states": 3, "n_words": 3, "max_iter": 1, "n_seeds": 1, "max_blocks": 2}
-    settings |= {"n_folds": 3, "store": str(tmp_path_factory.mktemp("table"))}
+    settings |= {"n_folds": 3, "folder": str(tmp_path_factory.mktemp("table"))}
     return settings, table1(folder, **settings)
 
 
@@ -62,13 +62,13 @@ def test_figure_2_on_a_folder(folder, small_figure):
 def test_exponents_of_figure_2_are_measured_where_atoms_move(folder, small_figure, tmp_path, monkeypatch):
     sizes = {True: ([(1500, 8), (2000, 8)], [(2000, 6), (2000, 8)]), False: ([(30, 3), (60, 3)], [(60, 3), (60, 6)])}
     monkeypatch.setattr("manifoldseq_papers.lds._figure2._SIZES", sizes)
-    rows = figure2(folder, **small_figure[1] | {"store": str(tmp_path), "complexity": True})
+    rows = figure2(folder, **small_figure[1] | {"folder": str(tmp_path), "complexity": True})
     exponents = [row["ours"] for row in rows if row["metric"].startswith("exponent")]
     assert len(exponents) == 6 and np.isfinite(exponents).all()  # at the data themselves the first epoch was the last
 
 
 def test_rates_of_figure_2_are_halved_only_where_pgd_has_them(folder, small_figure, tmp_path):
-    settings = small_figure[1] | {"store": str(tmp_path)}
+    settings = small_figure[1] | {"folder": str(tmp_path)}
     halved = figure2(folder, halve_every=1, **settings)
     ends = [
         {row["model"]: row["ours"] for row in rows if row["metric"] == "NR, test, end"}
@@ -173,5 +173,12 @@ def test_registered_and_invalid_arguments(name, tmp_path):
     record = ms.hooks.get_reproduction(name)
     for bad, sentence in (({"datasets": "cinema"}, "cinema"), ({"n_seeds": 0}, "n_seeds=0")):
         with pytest.raises(ValueError, match=sentence):
-            record.run(store=str(tmp_path), **bad)
+            record.run(folder=str(tmp_path), **bad)
     assert not list(tmp_path.iterdir())
+
+
+def test_a_folder_that_is_none_is_told():
+    with pytest.raises(ValueError, match="folder=3 is not valid: name a folder"):
+        finished(3, False, {}, dict)
+    with pytest.raises(ValueError, match="folder=3 is not valid: name a folder"):
+        ms.hooks.get_reproduction("lds-fig1").run(folder=3)

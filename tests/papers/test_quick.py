@@ -17,7 +17,8 @@ def test_quick_settings_are_parameters_and_results_have_a_folder_of_their_own(na
     record = RECORDS[name]
     takes = signature(record.run).parameters
     assert record.quick and set(record.quick) <= set(takes)
-    for kept in {"folder", "store"} & set(takes):
+    assert "store" not in takes  # one name for the same parameter
+    for kept in {"folder", "figure"} & set(takes):
         assert str(record.quick[kept]).startswith("runs/quick/") and record.quick[kept] != takes[kept].default
 
 

@@ -10,6 +10,7 @@ import matplotlib.pyplot as plt
 import numpy as np
 import pytest
 from matplotlib.axes import Axes
+from matplotlib.figure import Figure
 from report.samples import oscillations
 from sklearn.metrics.cluster import contingency_matrix
 
@@ -183,3 +184,21 @@ def test_clustering_measures_by_hand() -> None:
     measures = clustering_measures(["a", "a", "a", "b", "b", "c"], [0, 0, 1, 1, 1, 1])
     assert measures["purity"] == pytest.approx((2 + 2) / 6)
     assert clustering_measures(["a", "b"], [5, 3]) == {"purity": 1.0, "nmi": 1.0, "ari": 1.0}
+
+
+@pytest.mark.parametrize("decades", [1e-3, 0.05, 0.3, 0.7, 1.0, 1.6, 2.5, 7.0, 20.0])
+@pytest.mark.parametrize("low", [3e-9, 0.0021, 0.9, 11.0, 4e5])
+def test_logarithmic_axes_have_two_labels_or_more(low: float, decades: float) -> None:
+    ax = ms.report.prepared_axes(Figure(figsize=(2.4, 2.0)).subplots())
+    ax.plot([low, low * 10**decades], [low, low * 10**decades])
+    for axis, view in ((ax.xaxis, ax.get_xlim), (ax.yaxis, ax.get_ylim)):
+        ms.report.log_scale(axis)
+        first, last = view()
+        ticks = axis.get_majorticklocs().tolist()
+        labels = axis.get_major_formatter().format_ticks(ticks)
+        assert 2 <= len(labels) <= 9 and len(set(labels)) == len(labels)
+        for tick, label in zip(ticks, labels, strict=True):
+            assert first <= tick <= last
+            number = label.strip("$").replace(r" \times ", "*").replace("10^{", "1e").rstrip("}")
+            factor, _, power = number.rpartition("*")
+            assert float(factor or 1) * float(power) == pytest.approx(tick, rel=1e-5)

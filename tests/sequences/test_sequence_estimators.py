@@ -121,6 +121,20 @@ def test_the_number_of_clusters_is_chosen_without_labels() -> None:
         SequenceKMeans("auto").fit(X[:3])
 
 
+def test_the_largest_number_that_is_compared_is_told() -> None:
+    rng = np.random.default_rng(0)
+    X = [level + 0.05 * rng.standard_normal((30, 2)) for level in np.repeat([0.0, 1.0, 3.0, 7.0], 4)]
+    said = r"n_clusters=4 is the largest of the compared numbers \(2 to 4\): try larger numbers, such as n_clusters=8"
+    with pytest.warns(UserWarning, match=f"^{said}$"):
+        model = SequenceKMeans("auto", kernel="statistics", random_state=0).fit(X)
+    assert model.n_clusters_ == 4 and str(model.choice_).endswith("n_clusters=8")
+
+
+def test_a_function_as_a_kernel_says_how_to_wrap_it() -> None:
+    with pytest.raises(ValueError, match=r"is a function: wrap it with @ms.kernel\(domain='sequences'\)"):
+        SequenceKMeans(2, kernel=np.dot).fit(steps()[0])
+
+
 def weights_of(step: Step) -> dict[str, float]:
     return {step.params[i]["kernel"]: round(float(step.columns["weight"][i]), 4) for i in step.chosen}
 

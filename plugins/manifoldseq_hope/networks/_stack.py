@@ -27,6 +27,7 @@ from manifoldseq.estimators import (
     check_real,
     quoted,
     random_generator,
+    uninterrupted,
     validate_rows,
 )
 
@@ -186,9 +187,7 @@ class HOPEStack(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClassifierMix
                     f"layers[{place}]: K={K} exceeds the {len(used)} rows that are not their mean: lower K or quantile"
                 )
             part = store and store.child(f"layer-{place}")
-            mixtures.append(model.fit(used, observers=observers, checkpoint=part, resume=resume))
-            if model.status_ is ms.Status.INTERRUPTED:  # layers above would learn, and keep, what it has until now
-                raise KeyboardInterrupt
+            mixtures.append(uninterrupted(model.fit(used, observers=observers, checkpoint=part, resume=resume)))
             layers.append(_layer(model, used, means[-1], float(self.quantile)))
             rows = layers[-1](rows)
             np.maximum(rows, 0, out=rows)

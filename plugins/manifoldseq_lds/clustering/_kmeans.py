@@ -92,11 +92,17 @@ _RULES = {
 }
 
 
+def _check_enough(n_sequences: int, n_clusters: int) -> None:
+    if n_sequences < n_clusters:
+        raise ValueError(
+            f"X has {n_sequences} sequences for n_clusters={n_clusters}: pass more sequences or lower n_clusters"
+        )
+
+
 def checked_init(init: Any, systems: Systems, n_clusters: int) -> Any:
     """Return the validated name, labels or systems of the start."""
+    _check_enough(len(systems), n_clusters)
     N, K = len(systems), n_clusters
-    if N < K:
-        raise ValueError(f"X has {N} sequences for n_clusters={K}: pass more sequences or lower n_clusters")
     if isinstance(init, str):
         return init
     if isinstance(init, Systems):
@@ -357,6 +363,8 @@ class LDSKMeans(Chosen, ClassNamePrefixFeaturesOutMixin, TransformerMixin, Clust
             store = marked(checkpoint, lambda: (self, X if isinstance(X, Systems) else list(X)))
             choice = chosen_by_default(self, X, checkpoint=store and store.child("choice"), **options)
         else:
+            if isinstance(X, list | tuple) and X:  # before a choice of settings, which takes time
+                _check_enough(len(X), int(self.n_clusters))
             stages = self._stages(X, "choice", checkpoint, options["resume"])
             choice = choose_settings(self, X, int(self.n_clusters), dynamics_only=self._dynamics_only, stages=stages)
         if choice is None:

@@ -1,6 +1,7 @@
 """Model selection for clusterings without labels: by forecast errors and by agreement of halves of the data."""
 
 import time
+import warnings
 from collections.abc import Mapping, Sequence
 from numbers import Integral
 from pathlib import Path
@@ -13,9 +14,19 @@ from sklearn.metrics import adjusted_rand_score
 from sklearn.model_selection import ParameterGrid
 
 import manifoldseq as ms
-from manifoldseq.estimators import check_whole, quoted, random_generator
+from manifoldseq.estimators import check_whole, quoted, random_generator, uninterrupted
 from manifoldseq.execution import map_ordered, one_blas_thread
-from manifoldseq.models import AGREEMENT, COMPARED, SPLITS, Choice, Step, numbers_of_clusters, preferred, summary
+from manifoldseq.models import (
+    AGREEMENT,
+    COMPARED,
+    SPLITS,
+    Choice,
+    Step,
+    at_end_of_range,
+    numbers_of_clusters,
+    preferred,
+    summary,
+)
 
 from ..identification._identifier import LDSIdentifier
 from ..identification._order import default_sizes
@@ -218,7 +229,7 @@ def choose_clustering(
                 model.set_params(**params[row])
                 if known.get("random_state", 0) is None:
                     model.set_params(random_state=int(seed))
-                models.append(model.fit(half))
+                models.append(uninterrupted(model.fit(half)))
             pairs = ((0, 1), (1, 0))
             return float(
                 np.mean([adjusted_rand_score(models[b].labels_, models[a].predict(halves[b])) for a, b in pairs])
@@ -254,7 +265,12 @@ def choose_clustering(
         chosen = [rows.index(texts.index(texts[kept[row]]))]
         steps.append(Step("forecast error", "forecast error, relative", compared, prediction[rows], chosen))
     steps.append(Step("agreement", AGREEMENT, [params[i] for i in kept], figures, [row], errors))
-    return Choice(steps, best | choice.best_params, choice.notes, max(run.time, time.perf_counter() - began))
+    at_end = at_end_of_range(best["n_clusters"], grid["n_clusters"]) if "n_clusters" in grid else []
+    for note in at_end:
+        warnings.warn(note, stacklevel=2)
+    return Choice(
+        steps, best | choice.best_params, [*choice.notes, *at_end], max(run.time, time.perf_counter() - began)
+    )
 
 
 def _kernel_matrix(estimator: Any, X: SequencesOrSystems, least: int, rng: np.random.Generator) -> Array | None:

@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 
 import manifoldseq as ms
+from manifoldseq.estimators import uninterrupted
 from manifoldseq.models import Stages
 
 from ..clustering._kmeans import LDSKMeans
@@ -55,9 +56,7 @@ def starting_systems(
     seed = int(rng.integers(2**31))
     clustering = LDSKMeans(n_atoms, kernel=kernel, mean=mean, n_init=1, max_iter=5, bound=bound, random_state=seed)
     clustering._fit_quietly(systems, **(stages or Stages()).part())
-    if clustering.status_ is ms.Status.INTERRUPTED:  # it is no start then
-        raise KeyboardInterrupt
-    return clustering.systems_
+    return uninterrupted(clustering).systems_
 
 
 def _start(init: str, problem: ms.Problem, rng: np.random.Generator) -> Point:

@@ -19,6 +19,7 @@ from manifoldseq.estimators import (
     check_whole,
     keep_channel_names,
     quoted,
+    uninterrupted,
 )
 
 from ..clustering._kmeans import LDSKMeans
@@ -165,7 +166,7 @@ class BagOfSystems(ClassNamePrefixFeaturesOutMixin, TransformerMixin, SequenceEs
         window, stride, bags, filler = _bags(self, X, **loop)
         sequences, groups = _flat(bags)
         learned = [sequences[i] for i in _sample(self, groups)]
-        _finished(codebook.fit(learned, **loop))
+        uninterrupted(codebook.fit(learned, **loop))
         self.window_, self.stride_, self.filler_ = window, stride, filler
         _hand_over(codebook, self)
         keep_channel_names(self, X)
@@ -331,7 +332,7 @@ class PyramidPooling(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Sequence
         window, stride, bags, filler = _bags(self, X, **loop)
         sequences, groups = _flat(bags)
         rows = _sample(self, groups)
-        _finished(dictionary.fit([sequences[i] for i in rows], groups=groups[rows], **loop))
+        uninterrupted(dictionary.fit([sequences[i] for i in rows], groups=groups[rows], **loop))
         self.window_, self.stride_, self.filler_ = window, stride, filler
         self.cells_ = sum(level ** bags[0].positions.shape[1] for level in levels)
         _hand_over(dictionary, self)
@@ -373,12 +374,6 @@ class PyramidPooling(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Sequence
         own = {"levels", "window", "stride", "max_blocks"}
         settings = {name: value for name, value in self.get_params(deep=False).items() if name not in own}
         return LDSDictionaryLearning(**settings)
-
-
-def _finished(learner: Any) -> None:
-    """Raise KeyboardInterrupt if Ctrl-C ended the fit of what blocks are compared with."""
-    if learner.status_ is ms.Status.INTERRUPTED:
-        raise KeyboardInterrupt
 
 
 def _hand_over(giver: Any, taker: Any) -> Any:

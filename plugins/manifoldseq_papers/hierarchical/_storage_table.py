@@ -199,7 +199,7 @@ def _draw(measured: dict[tuple[str, str], list[tuple[float, float, float]]], fil
     """Draw recall against bytes per frame, one panel for each path and size."""
     from matplotlib.figure import Figure
 
-    from manifoldseq.report import marker_style, prepared_axes
+    from manifoldseq.report import log_scale, marker_style, prepared_axes
 
     settings = list(dict.fromkeys(setting for setting, _ in measured))
     columns = min(3, len(settings))
@@ -220,7 +220,8 @@ def _draw(measured: dict[tuple[str, str], list[tuple[float, float, float]]], fil
                     style = marker_style(color) | {"fillstyle": "none" if keyed else "full", "markeredgewidth": 1.2}
                     style["linestyle"] = "-" if family == "encoder" else ""
                     ax.plot(x, y, label=label, **style)
-        ax.set(xscale="log", xlabel="bytes per frame", ylabel="recall@1", title=setting, ylim=(0, 1.03))
+        log_scale(ax.xaxis)
+        ax.set(xlabel="bytes per frame", ylabel="recall@1", title=setting, ylim=(0, 1.03))
     handles, labels = figure.axes[0].get_legend_handles_labels()
     figure.legend(handles, labels, loc="outside lower center", ncols=1 + 2 * columns, fontsize="small")
     figure.savefig(file, dpi=120)

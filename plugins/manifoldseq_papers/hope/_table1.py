@@ -12,6 +12,7 @@ from sklearn.cluster import KMeans
 from tqdm import tqdm
 
 import manifoldseq as ms
+from manifoldseq.estimators import uninterrupted
 from manifoldseq.reproduction import Rows, check_choice, check_whole, folder_of, names, row, whole_numbers
 from manifoldseq_hope import HOPE, ConvolutionalFeatures, PCAMovMF, SphericalKMeans, VonMisesFisherMixture
 
@@ -222,9 +223,7 @@ class _Bench:
             features.set_params(model=self.fitted[name], prefit=True)
         loop: dict[str, Any] = {"checkpoint": self.folder / "models" / name, "resume": self.resume}
         features.fit(images, **({} if self.model in _KMEANS else loop))
-        if self.model not in _KMEANS and features.model_.status_ is ms.Status.INTERRUPTED:
-            raise KeyboardInterrupt
-        self.fitted[name] = features.model_
+        self.fitted[name] = uninterrupted(features.model_)
         sharp = getattr(features.model_, "concentrations_", None)
         of_model = {} if sharp is None else {"median concentration": float(np.median(sharp))}
         X, T = features.transform(images), features.transform(digits.test.reshape(-1, SIDE, SIDE))

@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 import manifoldseq as ms
+from manifoldseq.estimators import uninterrupted
 from manifoldseq.reproduction import Rows, check_choice, check_whole, folder_of, names, row, whole_numbers
 from manifoldseq_hope import HOPE, ConvolutionalFeatures
 
@@ -235,8 +236,7 @@ class _Inputs:
         features = ConvolutionalFeatures(model, n_patches=self.n_patches, drop_empty=True, random_state=0)
         train = self.digits.train
         features.fit(train, checkpoint=self.folder / self.name("features"), resume=self.resume)
-        if features.model_.status_ is ms.Status.INTERRUPTED:
-            raise KeyboardInterrupt
+        uninterrupted(features.model_)
         some = np.linspace(0, len(train) - 1, min(len(train), _MOMENTS)).astype(np.intp)
         found = features.transform(train[some])
         mean, deviation = found.mean(axis=0, dtype=np.float64), found.std(axis=0, dtype=np.float64)

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from tqdm import tqdm
 
 import manifoldseq as ms
+from manifoldseq.estimators import uninterrupted
 from manifoldseq.reproduction import Rows, check_choice, check_number, check_whole, folder_of, names, row
 from manifoldseq_hope import HOPENetworkClassifier, ReduceOnPlateau, Windows
 
@@ -341,9 +342,7 @@ class _Recipe:
                 checkpoint=store,
                 resume=self.resume,
             )
-        if network.status_ is ms.Status.INTERRUPTED:
-            raise KeyboardInterrupt
-        if network.status_ is ms.Status.NON_FINITE:
+        if uninterrupted(network).status_ is ms.Status.NON_FINITE:
             return replace(self, rate=self.rate / 2).network(task, seed)
         return network
 

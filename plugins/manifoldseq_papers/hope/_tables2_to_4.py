@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from tqdm import tqdm
 
 import manifoldseq as ms
+from manifoldseq.estimators import uninterrupted
 from manifoldseq.reproduction import Rows, check_choice, check_whole, figure_file, folder_of, names, row, whole_numbers
 from manifoldseq_hope import HOPENetworkClassifier, correlations
 
@@ -388,9 +389,7 @@ def fitted(
             checkpoint=store,
             resume=resume,
         )
-    if network.status_ is ms.Status.INTERRUPTED:
-        raise KeyboardInterrupt
-    return network
+    return uninterrupted(network)
 
 
 def _shallow(

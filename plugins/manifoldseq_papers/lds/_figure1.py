@@ -15,6 +15,7 @@ from tqdm import tqdm
 import manifoldseq as ms
 from manifoldseq.estimators import check_whole
 from manifoldseq.execution import one_blas_thread
+from manifoldseq.reproduction import folder_of
 from manifoldseq_lds import LDSIdentifier, LDSKMeans, Systems, dynamic_textures, read_textures
 
 from ._centre_baselines import AlignMean
@@ -110,7 +111,8 @@ def figure1(
         "n_states": n_states,
         "seed": seed,
     }
-    store = _Results(Path(folder), settings, resume)
+    place = folder_of(folder)
+    store = _Results(place, settings, resume)
     methods = {
         OURS: {"mean": "exact"},
         PGD: {"mean": "papers:toolbox", "bound": 0.999},
@@ -129,7 +131,7 @@ def figure1(
                     labels = np.random.default_rng([seed, K, start]).permutation(len(systems)) % K
                     store.add(key, _run(systems, classes, K, labels, max_iter, methods[method]))
     grouped = _grouped(store.found, names, clusters, methods, n_starts)
-    _draw(grouped, names, Path(folder) / "figure.png")
+    _draw(grouped, names, place / "figure.png")
     return [*_rows(grouped), *_claims(grouped, names)]
 
 
@@ -233,8 +235,9 @@ def _claims(grouped: Grouped, names: Sequence[str]) -> Iterator[Row]:
 def _draw(grouped: Grouped, names: Sequence[str], file: Path) -> None:
     """Draw purity above time per epoch, one column per data set, as the paper does."""
     from matplotlib.figure import Figure
+    from matplotlib.ticker import NullLocator
 
-    from manifoldseq.report import line_style, prepared_axes
+    from manifoldseq.report import line_style, log_scale, prepared_axes
 
     figure = Figure(figsize=(3.8 * len(names), 6), layout="constrained")
     for column, name in enumerate(names):
@@ -245,11 +248,14 @@ def _draw(grouped: Grouped, names: Sequence[str], file: Path) -> None:
                 values = [grouped[name, K, method][:, row] for K in counts]
                 means, errors = [one.mean() for one in values], [one.std() / np.sqrt(len(one)) for one in values]
                 ax.errorbar(counts, means, errors, capsize=2, label=method, **line_style(series, len(counts)))
-            ax.set(
-                xscale="log", xlabel="clusters", ylabel=label, **({"title": name} if row == 0 else {"yscale": "log"})
-            )
+            log_scale(ax.xaxis)
+            ax.set(xlabel="clusters", ylabel=label)
             ax.set_xticks(counts, [str(K) for K in counts])
-            ax.minorticks_off()
+            ax.xaxis.set_minor_locator(NullLocator())
+            if row == 0:
+                ax.set(title=name)
+            else:
+                log_scale(ax.yaxis)
     handles, labels = figure.axes[0].get_legend_handles_labels()
     figure.legend(handles, labels, loc="outside lower center", ncols=2 * len(names), frameon=False)
     figure.savefig(file, dpi=120)

@@ -88,7 +88,7 @@ def figure2(
     kernel: Any = "projection",
     complexity: bool = True,
     figure: str | None = None,
-    store: str = "runs/lds-fig2",
+    folder: str = "runs/lds-fig2",
     resume: bool = False,
 ) -> Rows:
     """Compare how fast dictionaries reduce the test error, and fit the exponents of the cost of an update.
@@ -117,10 +117,10 @@ def figure2(
         Also time epochs at growing m and n.
     figure : str, optional
         File for a figure of the curves.
-    store : str
+    folder : str
         Folder for finished results.
     resume : bool
-        Continue with the results in `store`.
+        Continue with the results in `folder`.
 
     Returns
     -------
@@ -156,14 +156,14 @@ def figure2(
                         key |= {"settings": settings, "epochs": max_iter, "alpha": alpha, "kernel": kernel}
 
                         compute = partial(_curve, items, J, settings, max_iter, alpha, kernel, seed)
-                        found = finished(store, resume, key, compute)
+                        found = finished(folder, resume, key, compute)
                         curves.setdefault((name, J, method), []).append(Curve(**found))
         for name in sets:
             for J in atoms:
                 rows += _curve_rows(name, J, {method: curves[name, J, method] for method in METHODS})
         rows += _claims(curves)
         if complexity:
-            rows += finished(store, resume, {"part": "exponents", "version": 3}, lambda: list(_exponent_rows()))
+            rows += finished(folder, resume, {"part": "exponents", "version": 3}, lambda: list(_exponent_rows()))
     if file is not None:
         _draw(curves, file)
     return rows
@@ -303,7 +303,7 @@ def _draw(curves: dict[tuple[str, int, str], list[Curve]], file: Path) -> None:
     """Draw test errors against time as in the paper: a row per data set, a panel per dictionary size."""
     from matplotlib.figure import Figure
 
-    from manifoldseq.report import line_style, prepared_axes
+    from manifoldseq.report import line_style, log_scale, prepared_axes
 
     names = list(dict.fromkeys(key[0] for key in curves))
     sizes = list(dict.fromkeys(key[1] for key in curves))
@@ -316,7 +316,8 @@ def _draw(curves: dict[tuple[str, int, str], list[Curve]], file: Path) -> None:
                 seconds = np.mean([run.seconds for run in runs], axis=0)[1:]
                 errors = np.mean([normalized_error(run.error) for run in runs], axis=0)[1:]
                 ax.plot(seconds, errors, label=method, **line_style(color))
-            ax.set(xscale="log", title=f"{name}, J = {J}", xlabel="CPU time (s)", ylabel="test NR")
+            log_scale(ax.xaxis)
+            ax.set(title=f"{name}, J = {J}", xlabel="CPU time (s)", ylabel="test NR")
     handles, labels = figure.axes[0].get_legend_handles_labels()
     figure.legend(handles, labels, loc="outside lower center", ncols=2 * len(sizes), fontsize="small")
     figure.savefig(file, dpi=120)

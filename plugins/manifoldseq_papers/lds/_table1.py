@@ -62,7 +62,7 @@ def table1(
     alpha: float = 0.1,
     n_seeds: int = 3,
     n_folds: int | None = None,
-    store: str = "runs/lds-table1",
+    folder: str = "runs/lds-table1",
     resume: bool = False,
 ) -> Rows:
     """Classify videos and sequences by bags of systems (BoS) and pyramid pooling (STPM), with eight methods.
@@ -97,10 +97,10 @@ def table1(
         Number of random starts of the codewords.
     n_folds : int, optional
         Number of folds of the videos; by default one video is left out at a time.
-    store : str
+    folder : str
         Folder for finished results.
     resume : bool
-        Continue with the results in `store`.
+        Continue with the results in `folder`.
 
     Returns
     -------
@@ -135,7 +135,7 @@ def table1(
                     key = {"dataset": name, "model": model, "words": n_words, "settings": settings, **source}
 
                     compute = partial(_measure, items, model, n_words, settings, n_folds)
-                    found = finished(store, resume, key, compute)
+                    found = finished(folder, resume, key, compute)
                     accuracies.append(100 * found["accuracy"])
                     seconds.append(found["seconds"])
                 paper = _PAPER.get(name, (None,) * 8)[number]
