@@ -761,12 +761,12 @@ class MixturePCCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, DensityMixi
                 filled = _filled(self._best(replace(first, n_components=1), data)[1], views)
                 known = replace(data, views=filled, holes=None)
 
-            def fit(setting: Setting, rows: NDArray[np.intp]) -> Mixture:
-                return self._best(setting, known.of_rows(rows))[1]
+            def fit(setting: Setting, part: CheckedViews) -> Mixture:
+                return self._best(setting, part)[1]
 
             assert data.moments is not None
-            about = self.criterion, self.target, data.weights
-            setting, self.choice_ = choose(fit, known.views, data.moments.variance, first, grid, *about)
+            about = self.criterion, self.target
+            setting, self.choice_ = choose(fit, known, data.moments.variance, first, grid, *about)
         self._keep(setting)
         return setting
 
