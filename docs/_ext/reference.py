@@ -20,7 +20,6 @@ VALUES = {  # public names that are neither functions nor classes
     "AGREEMENT": "The axis label of steps of a choice by the agreement of random halves of the data.",
     "BUNDLED": "The distributions of the bundled plugins, installed or not: a tuple of names.",
     "COMPARED": 'The largest number of members whose halves are compared for ``n_clusters="auto"``: an integer.',
-    "FORGETTING": "Batch t of online EM counts with ``(t + 1) ** -FORGETTING`` of all that was seen: a float.",
     "SPLITS": 'The number of pairs of random halves for ``n_clusters="auto"``: an integer.',
     "hookimpl": "The decorator of hook functions: see :doc:`/develop/hooks`.",
     "Row": "A row of a table: a dict with what `row` gives.",

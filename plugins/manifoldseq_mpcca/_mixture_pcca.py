@@ -25,7 +25,7 @@ from manifoldseq.estimators import (
 from manifoldseq.execution import one_blas_thread
 from manifoldseq.hooks import get_solver
 from manifoldseq.models import ModelEstimator
-from manifoldseq.solvers import FORGETTING, learned
+from manifoldseq.solvers import learned, share_of_batch
 
 from . import _objective, _shrunk
 from ._choice import CRITERIA, GATES, SIZES, Setting, choose
@@ -385,7 +385,7 @@ class MixturePCCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, DensityMixi
             x, running, batches = self.mixture_.point, self.statistics_, self.batches_
             additive = _additive_of(problem)
             self.n_rows_, self.weight_ = self.n_rows_ + len(data.views[0]), weight
-        share = (batches + 1) ** -FORGETTING
+        share = share_of_batch(batches)
         x, self.statistics_ = learned(additive, x, running, additive.sums(x), share)
         self.batches_ = batches + 1
         self.mixture_ = problem.data.model.mixture(x)
