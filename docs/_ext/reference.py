@@ -21,7 +21,6 @@ VALUES = {  # public names that are neither functions nor classes
     "BagsLike": "Bags of one view, a list of N arrays (T_i, d) or an array (N, T, d) or (N, d), or a list of views.",
     "BUNDLED": "The distributions of the bundled plugins, installed or not: a tuple of names.",
     "COMPARED": 'The largest number of members whose halves are compared for ``n_clusters="auto"``: an integer.',
-    "FORGETTING": "Batch t of online EM counts with ``(t + 1) ** -FORGETTING`` of all that was seen: a float.",
     "RowsLike": "Rows of shape (N, D): an array, a data frame, nested lists, or a sparse matrix where it is accepted.",
     "SequencesLike": "Sequences: a list of N arrays or data frames (T_i, d), or one array (N, T, d).",
     "SPLITS": 'The number of pairs of random halves for ``n_clusters="auto"``: an integer.',

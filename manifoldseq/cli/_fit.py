@@ -15,6 +15,7 @@ from .. import execution, hooks
 from ..estimators._object_parameters import defaults, plain_settings, used_settings
 from ..evaluation import Evaluation, evaluate
 from ..evaluation._tasks import checked_labels, takes_labels
+from ..execution._blocks import BLOCK_BYTES
 from ..hooks._lookup import named
 from ..report import Fitted, draw_evaluation, draw_plots, save_drawings
 from ..report._quality import cell, columns_of, name_of
@@ -199,6 +200,8 @@ class _Fit(Task):
             if message := _without_rule(self.name, model):
                 raise BadInput(message) from error
             raise
+        if getattr(execution.current(), "tasks", 1) == 0:
+            click.echo(f"{self.name} computed nothing on the cluster: {_why_here(model)}.", err=True)
         return model
 
     def _input(self) -> tuple[Any, Any]:
@@ -342,6 +345,13 @@ def _executor(jobs: int | None, dask: str | None) -> Iterator[None]:
         except (ConnectionError, ImportError, ValueError) as error:
             raise BadInput(str(error)) from error
         yield
+
+
+def _why_here(model: Any) -> str:
+    """Return the reason why a fit has sent no tasks to a cluster."""
+    size = f"{BLOCK_BYTES >> 20} MiB"
+    usual = f"every step of the fit was a single task, such as rows of less than {size}, or one start"
+    return getattr(model, "sequential", usual)
 
 
 def _without_rule(name: str, model: Any) -> str:

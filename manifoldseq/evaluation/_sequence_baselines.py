@@ -15,6 +15,7 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted
 
 from ..estimators import SequencesLike, check_parameters, check_positive, check_whole, random_generator
+from ..kernels import spread_rows
 from ._controls import ChannelStatistics, LaggedAutocovariance, OfSequences, _KMeans, location_and_scale
 from ._sequence_features import AlignedCurves, LogSpectrum, RandomConvolutions, ResampledCurves, warping_distances
 
@@ -161,17 +162,7 @@ class WarpingKMedoids(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Cluster
 
 def _medoids(D: Array, n_clusters: int, rng: np.random.Generator) -> NDArray[np.intp]:
     """Return medoids by greedy k-means++ and alternating minimization (Park and Jun 2009)."""
-    chosen = [int(rng.integers(len(D)))]
-    while len(chosen) < n_clusters:
-        nearest = D[chosen].min(axis=0)
-        weights = nearest**2
-        weights[chosen] = 0.0
-        if not weights.sum() > 0:  # copies only
-            weights = np.ones(len(D))
-            weights[chosen] = 0.0
-        tried = rng.choice(len(D), size=2 + int(np.log(n_clusters)), p=weights / weights.sum())
-        chosen.append(int(min(tried, key=lambda one: float(np.minimum(nearest, D[one]).sum()))))
-    medoids = np.array(chosen)
+    medoids = spread_rows(len(D), n_clusters, rng, lambda rows: D[rows], power=2)
     for _ in range(100):
         labels = D[medoids].argmin(axis=0)
         labels[medoids] = np.arange(n_clusters)

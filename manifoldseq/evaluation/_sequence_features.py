@@ -4,6 +4,7 @@ They are features of the baselines of this package, and descriptions of the kern
 """
 
 from collections.abc import Iterator
+from functools import partial
 from itertools import combinations
 from typing import Any, cast
 
@@ -12,6 +13,7 @@ from numpy.typing import NDArray
 from scipy.signal import welch
 
 from ..estimators import random_generator
+from ..execution import map_ordered
 from ._controls import SequenceFeatures
 
 Array = NDArray[np.float64]
@@ -179,7 +181,7 @@ class RandomConvolutions(SequenceFeatures):
             some = rng.choice(len(sequences), size=min(len(sequences), 8), replace=False)
             values = []
             for i in some:
-                Z, _, every = next(self._batches([sequences[i]]))[1:]
+                Z, _, every = self._padded([sequences[i]])
                 values.append(np.concatenate(list(self._convolved(Z, place, every))).T)
             quantiles = rng.uniform(0.1, 0.9, (_BIASES, len(_TAPS)))
             order = np.sort(np.concatenate(values), axis=0)
@@ -189,17 +191,25 @@ class RandomConvolutions(SequenceFeatures):
     def described(self, sequences: list[Array]) -> Array:
         """Return the shares dilation by dilation, (N, n_dilations * 2 * 84)."""
         rows = np.empty((len(sequences), *self.thresholds_.shape))
-        for some, Z, counted, every in self._batches(sequences):
-            steps = counted.sum(axis=1)
-            for place, thresholds in enumerate(self.thresholds_):
-                for kernel, values in enumerate(self._convolved(Z, place, every)):
-                    for bias in range(_BIASES):
-                        above = np.count_nonzero((values > thresholds[bias, kernel]) & counted, axis=1)
-                        rows[some, place, bias, kernel] = above / steps
+        batches = list(self._batches(sequences))
+        tasks = [[sequences[i] for i in some] for some in batches]
+        for some, shares in zip(batches, map_ordered(self._shares, tasks), strict=True):
+            rows[some] = shares
         return rows.reshape(len(sequences), -1)
 
-    def _batches(self, sequences: list[Array]) -> Iterator[tuple[NDArray[np.intp], Array, NDArray[np.bool_], int]]:
-        """Yield rows, standardized sequences with zeros behind their ends (n, T, d), which steps count, every k-th."""
+    def _shares(self, batch: list[Array]) -> Array:
+        """Return the shares of the sequences of a batch, (n, n_dilations, 2, 84)."""
+        Z, counted, every = self._padded(batch)
+        steps, found = counted.sum(axis=1), np.empty((len(batch), *self.thresholds_.shape))
+        for place, thresholds in enumerate(self.thresholds_):
+            for kernel, values in enumerate(self._convolved(Z, place, every)):
+                for bias in range(_BIASES):
+                    above = np.count_nonzero((values > thresholds[bias, kernel]) & counted, axis=1)
+                    found[:, place, bias, kernel] = above / steps
+        return found
+
+    def _batches(self, sequences: list[Array]) -> Iterator[NDArray[np.intp]]:
+        """Yield the rows of batches, in ascending order of the lengths."""
         lengths = np.array([len(x) for x in sequences])
         order = np.argsort(lengths, kind="stable")
         while len(order):
@@ -208,12 +218,16 @@ class RandomConvolutions(SequenceFeatures):
             near &= lengths[order] // _COUNTED == lengths[order[0]] // _COUNTED
             size = max(1, min(int(near.sum()), _AT_ONCE // int(lengths[order[near]][-1])))
             some, order = order[:size], order[size:]
-            longest = int(lengths[some[-1]])
-            every = max(1, int(lengths[some[0]]) // _COUNTED)
-            Z = np.zeros((len(some), longest, len(self.channel_scale_)))
-            for place, i in enumerate(some):
-                Z[place, : lengths[i]] = (sequences[i] - self.channel_mean_) / self.channel_scale_
-            yield some, Z, np.arange(0, longest, every) < lengths[some][:, None], every
+            yield some
+
+    def _padded(self, batch: list[Array]) -> tuple[Array, NDArray[np.bool_], int]:
+        """Return standardized sequences with zeros behind their ends (n, T, d), which steps count, every k-th."""
+        lengths = np.array([len(x) for x in batch])
+        longest, every = int(lengths[-1]), max(1, int(lengths[0]) // _COUNTED)
+        Z = np.zeros((len(batch), longest, len(self.channel_scale_)))
+        for place, x in enumerate(batch):
+            Z[place, : len(x)] = (x - self.channel_mean_) / self.channel_scale_
+        return Z, np.arange(0, longest, every) < lengths[:, None], every
 
     def _convolved(self, Z: Array, place: int, every: int) -> Iterator[Array]:
         """Yield the convolutions of sequences (n, T, d) with each kernel at every k-th step, (n, ceil(T / k))."""
@@ -298,28 +312,31 @@ def warping_distances(A: Array, B: Array, window: float = WINDOW) -> Array:
     >>> warping_distances(a, b).tolist()
     [[0.0]]
     """
-    L = A.shape[1]
-    radius = max(1, int(np.ceil(window * L)))
-    found = np.empty((len(A), len(B)))
+    radius = max(1, int(np.ceil(window * A.shape[1])))
     b = np.ascontiguousarray(B.transpose(1, 2, 0))  # (L, d, m)
+    parts = map_ordered(partial(_warped, b, radius), [A[start : start + 16] for start in range(0, len(A), 16)])
+    return np.concatenate(parts) if parts else np.empty((0, len(B)))
+
+
+def _warped(b: Array, radius: int, A: Array) -> Array:
+    """Return the distances of a few curves, (n, L, d), to all curves of b, (L, d, m), computed together."""
+    L, _, m = b.shape
     b_squared = np.sum(b**2, axis=1)
-    for start in range(0, len(A), 16):  # all pairs of these with B at once
-        a = np.ascontiguousarray(A[start : start + 16].transpose(1, 0, 2))  # (L, 16, d)
-        a_squared = np.sum(a**2, axis=2)
-        before: dict[int, Array] = {-1: np.zeros((a.shape[1], len(B)))}
-        for i in range(L):
-            row: dict[int, Array] = {}
-            for j in range(max(0, i - radius), min(L, i + radius + 1)):
-                last = [one for one in (before.get(j - 1), before.get(j), row.get(j - 1)) if one is not None]
-                cost = a[i] @ b[j]
-                cost *= -2
-                cost += a_squared[i][:, None]
-                cost += b_squared[j]
-                np.maximum(cost, 0, out=cost)
-                least = last[0] if len(last) == 1 else np.minimum(*last[:2])
-                row[j] = cost + (least if len(last) < 3 else np.minimum(least, last[2]))
-            before = row
-        sizes = a_squared.sum(axis=0)[:, None] + b_squared.sum(axis=0)
-        squared = before[L - 1]
-        found[start : start + 16] = np.sqrt(np.where(squared > _EQUAL * sizes, squared, 0.0))
-    return found
+    a = np.ascontiguousarray(A.transpose(1, 0, 2))  # (L, n, d)
+    a_squared = np.sum(a**2, axis=2)
+    before: dict[int, Array] = {-1: np.zeros((a.shape[1], m))}
+    for i in range(L):
+        row: dict[int, Array] = {}
+        for j in range(max(0, i - radius), min(L, i + radius + 1)):
+            last = [one for one in (before.get(j - 1), before.get(j), row.get(j - 1)) if one is not None]
+            cost = a[i] @ b[j]
+            cost *= -2
+            cost += a_squared[i][:, None]
+            cost += b_squared[j]
+            np.maximum(cost, 0, out=cost)
+            least = last[0] if len(last) == 1 else np.minimum(*last[:2])
+            row[j] = cost + (least if len(last) < 3 else np.minimum(least, last[2]))
+        before = row
+    sizes = a_squared.sum(axis=0)[:, None] + b_squared.sum(axis=0)
+    squared = before[L - 1]
+    return np.sqrt(np.where(squared > _EQUAL * sizes, squared, 0.0))

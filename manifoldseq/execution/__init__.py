@@ -2,7 +2,7 @@
 
 from ._blas import blas_threads, one_blas_thread
 from ._blocks import RowBlocks
-from ._executors import Executor, Shards, current, map_ordered, sum_ordered
+from ._executors import Executor, Shards, current, map_ordered, sum_ordered, width
 from ._lazy import cached_property
 from ._using import using
 
@@ -17,4 +17,5 @@ __all__ = [
     "one_blas_thread",
     "sum_ordered",
     "using",
+    "width",
 ]

@@ -10,9 +10,13 @@ from typing import Any
 import numpy as np
 
 from ._executors import Shards, added
+from ._memory_maps import recipe_of
 
-BLOCK_BYTES = 1 << 26
-"""Bytes of rows in a block. Smaller data are one block, computed in place. The value affects sums by rounding."""
+BLOCK_BYTES = 1 << 24
+"""Bytes of rows in a block. Smaller data are one block, computed in place. The value affects sums by rounding.
+
+The statistics of a mixture of 50 components take about 50 ms for a block. A cluster adds 10 ms for communication.
+"""
 
 
 class RowBlocks:
@@ -32,7 +36,7 @@ class RowBlocks:
 
     @classmethod
     def of(cls, *arrays: Any) -> RowBlocks:
-        """Return arrays with the same rows in blocks of about 64 MiB of the widest array.
+        """Return arrays with the same rows in blocks of about 16 MiB of the widest array.
 
         Parameters
         ----------
@@ -87,15 +91,9 @@ def _taken(block: tuple[Any, ...], rows: Any) -> tuple[Any, ...]:
 
 
 def _piece(array: Any, start: int, stop: int) -> Any:
-    """Return some rows of an array, or the information that opens the rows of a memory map again."""
+    """Return some rows of an array, or the function that opens the rows of a memory map again."""
     rows = None if array is None else array[start:stop]
-    if not (isinstance(rows, np.memmap) and rows.flags.c_contiguous and rows.filename is not None):
-        return rows
-    whole: Any = array
-    while isinstance(whole.base, np.memmap):
-        whole = whole.base
-    offset = whole.offset + rows.__array_interface__["data"][0] - whole.__array_interface__["data"][0]
-    return partial(np.memmap, str(rows.filename), rows.dtype, "r", int(offset), rows.shape)
+    return recipe_of(rows) or rows if isinstance(rows, np.memmap) else rows
 
 
 def _rows(pieces: Sequence[Any]) -> tuple[Any, ...]:

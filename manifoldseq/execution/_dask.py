@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import io
 import pickle
 import socket
 import time
@@ -17,6 +18,7 @@ from weakref import WeakKeyDictionary
 from .._extras import needing
 from ._blas import one_blas_thread
 from ._executors import CARRIED, SERIAL, Executor, Shards
+from ._memory_maps import recipe_of
 
 S = TypeVar("S")
 T = TypeVar("T")
@@ -52,15 +54,23 @@ class _Dask:
 
     def __init__(self, client: Any) -> None:
         self._client = client
+        self.tasks = 0
+        """The number of tasks that were sent."""
         self._threads: dict[str, int] = client.nthreads()
         self._seen = time.monotonic()
         self._homes: WeakKeyDictionary[Shards[Any], list[_Home]] = WeakKeyDictionary()
         self._carried: tuple[list[Any], bytes] = [], _dumps([])
 
+    @property
+    def width(self) -> int:
+        """The number of threads of all workers."""
+        return max(1, sum(self._threads.values()))
+
     def map(self, function: Callable[[T], R], tasks: Sequence[T], /) -> list[R]:
+        self.tasks += len(tasks)
         code = _dumps(function)
-        wanted = sum(self._threads.values()) * (1 if len(code) > _HEAVY else _CHUNKS_PER_THREAD)
-        size = -(-len(tasks) // max(1, wanted))
+        wanted = self.width * (1 if len(code) > _HEAVY else _CHUNKS_PER_THREAD)
+        size = -(-len(tasks) // wanted)
         chunks = [_dumps(tasks[start : start + size]) for start in range(0, len(tasks), size)]
         carried = self._context()
         futures = self._client.map(_run, [carried] * len(chunks), [code] * len(chunks), chunks, pure=False)
@@ -70,6 +80,7 @@ class _Dask:
     def map_shards(
         self, shards: Shards[S], function: Callable[[S, T], R], tasks: Sequence[tuple[int, T]], /
     ) -> list[R]:
+        self.tasks += len(tasks)
         for _ in range(_LIVES):
             homes = self._settled(shards)
             dealt: dict[int, list[int]] = {}
@@ -104,11 +115,10 @@ class _Dask:
         before = self._homes.get(shards)
         old = [None] * min(sum(self._threads.values()), len(shards)) if before is None else before
         addresses = _deal([home and home.address for home in old], self._threads)
-        recipes = None
         homes = []
-        for home, address in zip(old, addresses, strict=True):
+        for number, (home, address) in enumerate(zip(old, addresses, strict=True)):
             if home is None or home.address != address:
-                recipes = recipes or _dumps(shards)
+                recipes = _dumps(shards.some(range(number, len(shards), len(old))))
                 home = _Home(address, self._submit(address, pickle.loads, recipes))
             homes.append(home)
         self._homes[shards] = homes
@@ -186,9 +196,24 @@ def _as_in_the_client(carried: bytes) -> Iterator[None]:
 _loaded = lru_cache(maxsize=8)(pickle.loads)
 
 
+@lru_cache(maxsize=1)
+def _pickler() -> Callable[..., Any]:
+    """Return the pickler of functions, tasks and recipes, which writes the name of the file of a memory map."""
+    cloudpickle: Any = import_module("cloudpickle")
+
+    class Pickler(cloudpickle.Pickler):
+        def reducer_override(self, obj: Any) -> Any:
+            recipe = recipe_of(obj)
+            return super().reducer_override(obj) if recipe is None else (recipe, ())
+
+    return Pickler
+
+
 def _dumps(value: Any, what: str = "this") -> bytes:
     try:
-        return import_module("cloudpickle").dumps(value)
+        with io.BytesIO() as file:
+            _pickler()(file).dump(value)
+            return file.getvalue()
     except (TypeError, AttributeError, pickle.PicklingError) as error:
         raise TypeError(
             f"{what} cannot be sent to a worker ({error}): use functions and data that can be pickled, "

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import AbstractContextManager, suppress
 from contextvars import ContextVar, copy_context
@@ -24,6 +24,11 @@ _PATIENCE_SECONDS = 0.1
 
 class Executor(Protocol):
     """Anything that maps a function over tasks, one BLAS thread each, and returns the results in their order."""
+
+    @property
+    def width(self) -> int:
+        """The number of tasks that run at the same time."""
+        ...
 
     def map(self, function: Callable[[T], R], tasks: Sequence[T], /) -> list[R]: ...
 
@@ -45,6 +50,8 @@ class _InProcess(ABC):
 
 
 class _Serial(_InProcess):
+    width = 1
+
     def map(self, function: Callable[[T], R], tasks: Sequence[T], /) -> list[R]:
         with one_blas_thread():
             return [function(task) for task in tasks]
@@ -53,8 +60,8 @@ class _Serial(_InProcess):
 class Threads(_InProcess):
     """Python threads with one BLAS thread each; a map inside a task is serial, so that no task waits for the pool."""
 
-    def __init__(self, pool: ThreadPoolExecutor) -> None:
-        self._pool = pool
+    def __init__(self, pool: ThreadPoolExecutor, width: int) -> None:
+        self._pool, self.width = pool, width
         self._process = os.getpid()
 
     def map(self, function: Callable[[T], R], tasks: Sequence[T], /) -> list[R]:
@@ -102,6 +109,21 @@ def current() -> Executor:
     return CURRENT.get()
 
 
+def width() -> int:
+    """Return the number of tasks that the executor of this context runs at the same time.
+
+    A loop that stores its results after every step computes this number of tasks in a step.
+
+    Examples
+    --------
+    >>> import manifoldseq as ms
+    >>> with ms.execution.using("threads", 2):
+    ...     ms.execution.width()
+    2
+    """
+    return current().width
+
+
 class Shards(Generic[S]):
     """Objects that recipes load. The executor of the context loads each object once and keeps it.
 
@@ -143,6 +165,10 @@ class Shards(Generic[S]):
     def __reduce__(self) -> tuple[Any, ...]:
         return Shards, (self.recipes,)
 
+    def some(self, numbers: Collection[int]) -> Shards[S]:
+        """Return shards with the recipes of these numbers only, for a process that loads no others."""
+        return Shards(recipe if number in numbers else _absent for number, recipe in enumerate(self.recipes))
+
     def here(self, number: int) -> S:
         """Return a shard, which is loaded into this process on first use."""
         if number not in self._kept:
@@ -161,6 +187,10 @@ class Shards(Generic[S]):
         Each call runs with one BLAS thread, on every executor.
         """
         return current().map_shards(self, function, list(tasks))
+
+
+def _absent() -> Any:
+    raise LookupError("this shard is loaded in another process")
 
 
 def map_ordered(function: Callable[[T], R], tasks: Iterable[T]) -> list[R]:

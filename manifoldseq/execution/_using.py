@@ -77,8 +77,9 @@ def _serial(workers: Any) -> Iterator[Executor]:
 @contextmanager
 def _threads(workers: Any) -> Iterator[Executor]:
     _check(workers)
-    with ThreadPoolExecutor(workers or os.cpu_count() or 1) as pool:
-        yield Threads(pool)
+    number = int(workers or os.cpu_count() or 1)
+    with ThreadPoolExecutor(number) as pool:
+        yield Threads(pool, number)
 
 
 def _check(workers: Any) -> None:

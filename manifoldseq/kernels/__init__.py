@@ -3,7 +3,7 @@
 from ..hooks._kernels import Domain, Kernel, PackedItems
 from ._algebra import NormalizedKernel, ProductKernel, RBFKernel, SumKernel, as_kernel
 from ._from_function import kernel
-from ._kmeans import adjusted_rand, agreements, kernel_kmeans
+from ._kmeans import adjusted_rand, agreements, kernel_kmeans, spread_rows
 from ._rows import RowKernel, warn_if_indefinite
 
 __all__ = [
@@ -20,5 +20,6 @@ __all__ = [
     "as_kernel",
     "kernel",
     "kernel_kmeans",
+    "spread_rows",
     "warn_if_indefinite",
 ]

@@ -70,18 +70,66 @@ def kernel_kmeans(gram: Array, n_clusters: int, rng: np.random.Generator, n_init
 def _spread_labels(gram: Array, n_clusters: int, rng: np.random.Generator) -> Labels:
     """Return the labels of the nearest of K rows of k-means++; each of these rows has its own label."""
     own = gram.diagonal()
-    rows = [int(rng.integers(len(gram)))]
-    squared = [np.maximum(own + own[rows[0]] - 2 * gram[rows[0]], 0.0)]
-    while len(rows) < n_clusters:
-        weights = np.min(squared, axis=0)
-        weights[rows] = 0.0
-        if weights.sum() <= 0:
-            weights = np.isin(np.arange(len(gram)), rows, invert=True).astype(float)
-        rows.append(int(rng.choice(len(gram), p=weights / weights.sum())))
-        squared.append(np.maximum(own + own[rows[-1]] - 2 * gram[rows[-1]], 0.0))
-    labels = np.argmin(squared, axis=0)
+
+    def squared_to(rows: NDArray[np.intp]) -> Array:
+        return np.maximum(own + own[rows, None] - 2 * gram[rows], 0.0)
+
+    rows = spread_rows(len(gram), n_clusters, rng, squared_to, trials=1)
+    labels = np.argmin(squared_to(rows), axis=0)
     labels[rows] = np.arange(n_clusters)
     return labels
+
+
+def spread_rows(
+    n: int,
+    n_clusters: int,
+    rng: np.random.Generator,
+    away: Callable[[NDArray[np.intp]], Array],
+    *,
+    power: int = 1,
+    trials: int | None = None,
+) -> NDArray[np.intp]:
+    """Choose the rows of K members out of n by greedy k-means++ (Arthur and Vassilvitskii 2007).
+
+    Each row is the best of several candidates, which are drawn with probabilities proportional to a power of the
+    distance from the nearest row so far: the sum of these distances is smallest with the best candidate.
+
+    Parameters
+    ----------
+    n, n_clusters : int
+    rng : numpy.random.Generator
+    away : callable
+        ``away(rows) -> ndarray of shape (len(rows), n)``: distances from some rows to all, or squared distances.
+    power : int
+        The power for the probabilities: 1 for squared distances, 2 for distances.
+    trials : int, optional
+        Number of candidates, by default ``2 + int(log(n_clusters))``.
+
+    Returns
+    -------
+    ndarray of shape (n_clusters,), int
+
+    Examples
+    --------
+    >>> x = np.array([0.0, 0.1, 5.0, 5.1])
+    >>> rows = spread_rows(4, 2, np.random.default_rng(0), lambda rows: (x[rows, None] - x) ** 2)
+    >>> sorted((x[rows] > 1).tolist())
+    [False, True]
+    """
+    trials = 2 + int(np.log(n_clusters)) if trials is None else trials
+    rows = [int(rng.integers(n))]
+    nearest = away(np.array(rows))[0]
+    while len(rows) < n_clusters:
+        weights = nearest**power
+        weights[rows] = 0.0
+        if not weights.sum() > 0:  # all others are equal to a chosen one
+            weights = np.isin(np.arange(n), rows, invert=True).astype(float)
+        candidates = rng.choice(n, size=trials, p=weights / weights.sum())
+        nearer = np.minimum(nearest, away(candidates))
+        best = int(nearer.sum(axis=1).argmin())
+        rows.append(int(candidates[best]))
+        nearest = nearer[best]
+    return np.array(rows)
 
 
 def agreements(K: Array, order: NDArray[np.intp], clusters: Sequence[int], find: Find) -> list[float]:

@@ -20,3 +20,4 @@ from ._mixture import MixtureSums as MixtureSums
 from ._mixture import mixture_model as mixture_model
 from ._row_mixture import RowMixture as RowMixture
 from ._stages import Stages as Stages
+from ._stages import all_done as all_done

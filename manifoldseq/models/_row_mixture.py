@@ -16,7 +16,7 @@ from sklearn.utils.validation import _check_sample_weight, check_is_fitted
 from .._problem import Problem
 from ..estimators import RowsLike, random_generator, validate_rows
 from ..hooks import get_model
-from ..solvers import FORGETTING, learned
+from ..solvers import learned, share_of_batch
 from ..storage import Checkpoint
 from ._assembly import Prepared
 from ._criteria import Array, DensityCriteria
@@ -89,7 +89,7 @@ class RowMixture(  # pyright: ignore[reportIncompatibleMethodOverride]  # the `s
         model = self.settings_
         problem = problem.data.spec.problem(Prepared(model, problem.data.blocks, model))
         additive, x = problem.objective.additive, (self.weights_, *self.parameters_)
-        share = (self.batches_ + 1) ** -FORGETTING
+        share = share_of_batch(self.batches_)
         x, self.running_ = learned(additive, x, self.running_, additive.sums(x), share)
         self.batches_ += 1
         return self._kept(problem, x)

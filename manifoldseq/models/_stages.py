@@ -10,9 +10,9 @@ from typing import Any, TypeVar, cast
 from .._iterate import iterate
 from .._observers import Observer
 from .._result import Measures, Status
-from .._stopping import MaxIterations
+from .._stopping import RunSoFar
 from ..estimators import fingerprint
-from ..execution import one_blas_thread
+from ..execution import map_ordered, one_blas_thread, width
 from ..storage import Checkpoint
 
 T = TypeVar("T")
@@ -20,6 +20,20 @@ R = TypeVar("R")
 
 FOLDER = "stages"
 """The folder of the stages in a checkpoint."""
+
+
+def all_done(so_far: RunSoFar) -> Status | None:
+    """End a run whose `fun` is the share of its tasks that are not done, when it is zero.
+
+    Examples
+    --------
+    >>> import manifoldseq as ms
+    >>> run = ms.iterate(lambda n: (n + 1, ms.Measures(fun=1 - (n + 1) / 3)), lambda: (0, ms.Measures(fun=1.0)),
+    ...                  stop=all_done)
+    >>> run.state, run.nit
+    (3, 3)
+    """
+    return Status.MAX_ITERATIONS if so_far.current.fun <= 0 else None
 
 
 class Stages:
@@ -75,14 +89,17 @@ class Stages:
     def map(self, function: Callable[[T], R], tasks: Iterable[T]) -> Iterator[R]:
         """Return an iterator over the results of tasks, in their order.
 
-        Without checkpoint and observers, a result is computed when the iterator reaches it. Otherwise all results are
-        computed first, with one BLAS thread, and their arrays are read-only.
+        The tasks are computed by the executor of the context. In serial execution without checkpoint and observers, a
+        result is computed when the iterator reaches it. Otherwise all results are computed first, with one BLAS thread.
+        With a checkpoint or observers, an iteration computes as many tasks as the executor runs at the same time, and
+        the arrays of the results are read-only.
 
         Parameters
         ----------
         function : callable
             ``function(task)`` returns a state as in :func:`manifoldseq.iterate`: arrays, numbers, strings and None, in
-            tuples and dicts. Its own maps (`manifoldseq.execution.map_ordered`) use the executor of the context.
+            tuples and dicts. It is sent to other processes, as are the tasks: what a task needs belongs to the task.
+            The maps of a single task (`manifoldseq.execution.map_ordered`) use the executor of the context.
         tasks : iterable
 
         Raises
@@ -91,25 +108,23 @@ class Stages:
             After Ctrl-C. The results so far are stored.
         """
         listed, store = list(tasks), self._next()
-        if not listed or (store is None and not self._observers):
-            return map(function, listed)
+        if store is None and not self._observers:
+            return map(function, listed) if width() == 1 else iter(map_ordered(function, listed))
+        if not listed:
+            return iter(())
 
-        def measures(done: int) -> Measures:
-            of = {"of": float(len(listed) - 1)} if len(listed) > 1 else {}
-            return Measures(fun=1 - done / len(listed), extra=of)
-
-        # the first task precedes the first iteration: errors of the input, which it raises, leave no checkpoint
-        def begin() -> tuple[tuple[R, ...], Measures]:
-            return (function(listed[0]),), measures(1)
-
-        def step(results: tuple[R, ...]) -> tuple[tuple[R, ...], Measures]:
-            return (*results, function(listed[len(results)])), measures(len(results) + 1)
+        def after(results: tuple[R, ...]) -> tuple[tuple[R, ...], Measures]:
+            """Return the results with those of the next tasks."""
+            at_once, done = width(), len(results)
+            found = (*results, *map_ordered(function, listed[done : done + at_once]))
+            of = {"of": float(-(-len(listed) // at_once) - 1)} if len(listed) > at_once else {}
+            return found, Measures(fun=1 - len(found) / len(listed), extra=of)
 
         with one_blas_thread():
             run = iterate(
-                step,
-                begin,
-                stop=MaxIterations(len(listed) - 1),
+                after,
+                lambda: after(()),  # errors of the input, which the first tasks raise, leave no checkpoint
+                stop=all_done,
                 observers=self._observers,
                 checkpoint=store,
                 resume=self._resume,

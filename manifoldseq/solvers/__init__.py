@@ -41,7 +41,7 @@ from ._lbfgs import LBFGS
 from ._lbfgs_tr import LBFGSTR
 from ._line_search import LineSearch
 from ._lm import LM
-from ._online_em import FORGETTING, OnlineEM, learned
+from ._online_em import OnlineEM, learned, share_of_batch
 from ._pgd import PGD
 from ._pymanopt import Pymanopt
 from ._saddle import PROBES as PROBES
@@ -63,7 +63,6 @@ __all__ = [
     "BB",
     "CG",
     "EM",
-    "FORGETTING",
     "GD",
     "LBFGS",
     "LBFGSTR",
@@ -113,6 +112,7 @@ __all__ = [
     "learned",
     "leave_saddle",
     "secant_pair",
+    "share_of_batch",
     "stationary",
     "take_steps",
     "tree_map",

@@ -15,8 +15,8 @@ from ._base import Solver, whole_numbers
 from ._em import check_updates, in_structure_of
 from ._iterates import State
 
-FORGETTING = 0.6
-"""Exponent of the weight ``(t + 1) ** -FORGETTING`` of batch t in the running means; EM converges for (0.5, 1]."""
+_FORGETTING = 0.6
+"""Exponent of the weight of batch t in the running means; EM converges for (0.5, 1]."""
 
 
 @dataclass(frozen=True)
@@ -41,7 +41,7 @@ class OnlineEM(Solver):
     """
 
     batch_size: int = 4096
-    forgetting: float = FORGETTING
+    forgetting: float = _FORGETTING
     seed: int | None = None
     needs: ClassVar[tuple[str, ...]] = ("additive",)
     deterministic: ClassVar[bool] = False
@@ -81,12 +81,24 @@ class OnlineEM(Solver):
             if count > 1:
                 total, seen = total + additive.value(x, sums) * sums.n, seen + sums.n
             # what one pass has seen is never forgotten within it
-            x, running = learned(additive, x, running, sums, max((batches + 1) ** -self.forgetting, 1 / count))
+            x, running = learned(additive, x, running, sums, max(share_of_batch(batches, self.forgetting), 1 / count))
             batches += 1
         fun = problem.objective.value(x) if count == 1 else total / seen
         new = {"x": x, "running": None if running is None else running.state(), "batches": batches}
         passes = Evaluations(nfev=float(count > 1))  # the batches of a pass are one evaluation
         return new | {"rng": rng.bit_generator.state}, Measures(fun, evaluations=passes)
+
+
+def share_of_batch(batches: int, forgetting: float = _FORGETTING) -> float:
+    """Return the weight of a batch in the running means of online EM, after a number of earlier batches.
+
+    Examples
+    --------
+    >>> import manifoldseq as ms
+    >>> [round(ms.solvers.share_of_batch(batches), 3) for batches in range(3)]
+    [1.0, 0.66, 0.517]
+    """
+    return (batches + 1) ** -forgetting
 
 
 def learned(additive: Any, x: Any, running: Any, sums: Any, share: float) -> tuple[Any, Any]:
@@ -101,7 +113,7 @@ def learned(additive: Any, x: Any, running: Any, sums: Any, share: float) -> tup
     sums : Sums
         The sums of the batch, at `x`.
     share : float
-        The weight of the batch in the new running means.
+        The weight of the batch in the new running means, see `share_of_batch`.
     """
     check_updates(additive, "online-em")
     means = sums.per_row()

@@ -5,7 +5,6 @@ import time
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cache
 from typing import Any, Self
 
 import numpy as np
@@ -381,15 +380,15 @@ class HierarchicalSequenceEncoder(ClassNamePrefixFeaturesOutMixin, TransformerMi
             points = {length: self._points(X, Moments(**moments), length, m)}
             return self._encoded(X, length, bits, self.relative is True, m, points), None
         points, codes = {}, self._codes(X, length, scalar)
-        fits: dict[int, _Fit] = {}
-        copies = cache(lambda: self._copies(X))
+        fits: dict[int, _Fit] = {}  # of the codes that this process measures
+        copies: list[Any] = []
 
         def measured(k: int) -> dict[str, Any] | None:
             fit = self._candidate(X, *codes[k], m, longest, points)
             if fit is None:
                 return None
-            fits[k] = fit
-            return {"length": fit.length, "nbytes": fit.nbytes, "found": self._found(X, fit, *copies())}
+            fits[k], copies[:] = fit, copies or self._copies(X)
+            return {"length": fit.length, "nbytes": fit.nbytes, "found": self._found(X, fit, *copies)}
 
         tried = enumerate(stages.map(measured, range(len(codes))))
         made = {k: one for k, one in tried if one is not None}
@@ -416,7 +415,7 @@ class HierarchicalSequenceEncoder(ClassNamePrefixFeaturesOutMixin, TransformerMi
         if budget is None and self.segment_length == "auto":
             chosen["segment_length"] = lengths[best]
         k = [*made][best]
-        if k not in fits:  # the fit was resumed, and has measured the rest of the codes only
+        if k not in fits:  # another process has measured the code, or the fit was resumed
             fits[k] = self._encoded(X, lengths[best], *codes[k][:2], m, points)
         return fits[k], Choice([step], chosen, [], time.perf_counter() - began)
 

@@ -30,7 +30,7 @@ from manifoldseq.estimators import (
     warn_of_few_distinct,
 )
 from manifoldseq.models import Choice, ModelEstimator, Step, at_end_of_range
-from manifoldseq.solvers import FORGETTING, learned
+from manifoldseq.solvers import learned, share_of_batch
 
 from . import _clusters, _tied_mixture
 from ._closed_form import check_components, encode, energy
@@ -474,7 +474,7 @@ class SubspaceKMeans(ClusterMixin, SubspaceCodes, ModelEstimator):
         additive: Any = problem.objective.additive
         padded = _padded(self._tied, model.n_components)
         batch = replace(additive.sums(padded), second=second)
-        share = (self.batches_ + 1) ** -FORGETTING
+        share = share_of_batch(self.batches_)
         x, self.statistics_ = learned(additive, padded, self.statistics_, batch, share)
         self.n_frames_ = model.n
         self._remember(Tied(*x), model)

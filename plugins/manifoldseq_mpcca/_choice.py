@@ -3,18 +3,20 @@
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from manifoldseq.execution import map_ordered
 from manifoldseq.models import Choice, Step, preferred, summary
 
 from ._expectation import Conditional
 from ._parameters import Array, Mixture
 from ._patterns import observed_views, patterns
 from ._starts import TooFewRows
-from ._views import View
+from ._views import CheckedViews, View
 
 CRITERIA = ("imputation", "likelihood")
 GATES = (1.0, 0.7, 0.5, 0.3, 0.2, 0.1, 0.05)
@@ -42,18 +44,17 @@ class Setting:
 
 Fold = tuple[NDArray[np.intp], NDArray[np.intp]]
 """Held-out rows, and the remaining rows."""
-Fit = Callable[[Setting, NDArray[np.intp]], Mixture]
+Fit = Callable[[Setting, CheckedViews], Mixture]
 
 
 def choose(
     fit: Fit,
-    views: list[View],
+    data: CheckedViews,
     variance: Array,
     first: Setting,
     grid: Mapping[str, Sequence[Any]],
     criterion: str,
     target: int | None = None,
-    weights: Array | None = None,
 ) -> tuple[Setting, Choice]:
     """Return the setting with the best predictions of held-out rows, and the record of all compared settings.
 
@@ -62,13 +63,13 @@ def choose(
     latent dimensions, the smallest number is chosen whose loss is within one standard error of the smallest loss
     (`manifoldseq.models.preferred`): among many settings, the smallest loss on few rows is often due to noise. With
     1000 or more rows, where one quarter is held out, this rule is applied only to one component, with the losses of all
-    quarters.
+    quarters. The fits of several settings to several parts of the rows are mapped by the executor.
 
     Parameters
     ----------
     fit : callable
-        ``fit(setting, rows) -> Mixture``, fitted to the rows with these numbers.
-    views : list of ndarray of shape (N, d_v)
+        ``fit(setting, part) -> Mixture``, fitted to a part of the rows.
+    data : CheckedViews
     variance : ndarray of shape (D,)
         Variances of the columns, which are the units of losses.
     first : Setting
@@ -76,11 +77,13 @@ def choose(
         The candidate values of each parameter that is chosen.
     criterion, target
         See `MixturePCCA`.
-    weights : ndarray of shape (N,), optional
     """
     begin = time.perf_counter()
     rng = np.random.default_rng(0)  # the same rows are held out in every fit
-    order = rng.permutation(len(views[0]))[:_MOST_ROWS]
+    order = rng.permutation(len(data.views[0]))[:_MOST_ROWS]
+    if not any(isinstance(view, np.memmap) for view in data.views):  # tasks have these rows, or the names of files
+        some = np.sort(order)
+        data, order = data.of_rows(some), np.searchsorted(some, order)
     parts = np.array_split(order, _FOLDS)
     quarters = [(np.sort(part), np.sort(np.setdiff1d(order, part))) for part in parts]
     folds = quarters if len(order) < _ALL_FOLDS else quarters[:1]
@@ -88,23 +91,16 @@ def choose(
     tried: dict[Setting, Array] = {}
     """The losses of held-out rows, whose mean is the loss; infinity if there is no loss."""
 
-    def measured(setting: Setting, folds: list[Fold], gates: Sequence[float]) -> Array:
-        """Return the losses of the held-out rows for each gate, (gates, rows)."""
-        found = []
-        for held, kept in folds:
-            test, of_test = [view[held] for view in views], None if weights is None else weights[held]
-            try:
-                found.append(losses(fit(setting, kept), test, variance, gates, criterion, target, of_test))
-            except TooFewRows:
-                found.append(np.full((len(gates), len(held)), np.inf))
-        return np.concatenate(found, axis=1)
+    def measured(asked: list[tuple[Setting, Sequence[float]]], folds: list[Fold]) -> list[Array]:
+        """Return the losses of the held-out rows for settings and their gates, (gates, rows)."""
+        tasks = [(*one, fold) for one in asked for fold in folds]
+        found = map_ordered(partial(_held_out, fit, data, variance, criterion, target), tasks)
+        return [np.concatenate(found[i : i + len(folds)], axis=1) for i in range(0, len(found), len(folds))]
 
     def best_of(settings: list[Setting], name: str | None = None) -> Setting:
-        for setting in settings:
-            if replace(setting, gate=gates[0]) not in tried:
-                tried.update(
-                    {replace(setting, gate=g): of for g, of in zip(gates, measured(setting, folds, gates), strict=True)}
-                )
+        new = [s for s in dict.fromkeys(settings) if replace(s, gate=gates[0]) not in tried]
+        for setting, found in zip(new, measured([(s, gates) for s in new], folds), strict=True):
+            tried.update({replace(setting, gate=g): of for g, of in zip(gates, found, strict=True)})
         found = [min((replace(s, gate=g) for g in gates), key=lambda s: tried[s].mean()) for s in settings]
         if name in SIZES and len(folds) > 1:
             return found[preferred([-tried[s] for s in found], [-asdict(s)[name] for s in found])]
@@ -113,7 +109,8 @@ def choose(
         if name == SIZES[0] and one != best:
             # one quarter does not tell 10 components from 40; whether there is more than one all quarters say
             pair = one, best
-            return pair[preferred([-measured(s, quarters, [s.gate])[0] for s in pair], (1, 0))]
+            of_pair = measured([(s, [s.gate]) for s in pair], quarters)
+            return pair[preferred([-found[0] for found in of_pair], (1, 0))]
         return best
 
     stages = [name for name in grid if name != "gate"]
@@ -128,6 +125,23 @@ def choose(
     chosen, (loss, error) = settings.index(current), summary(np.array([rows for _, rows in shown.values()]))
     step = Step("held-out loss", "loss of held-out rows", params, loss, [chosen], error)
     return current, Choice([step], params[chosen], [], time.perf_counter() - begin)
+
+
+def _held_out(
+    fit: Fit,
+    data: CheckedViews,
+    variance: Array,
+    criterion: str,
+    target: int | None,
+    task: tuple[Setting, Sequence[float], Fold],
+) -> Array:
+    """Return the losses of the held-out rows of a fold for a setting with each gate, (gates, rows)."""
+    setting, gates, (held, kept) = task
+    test = data.of_rows(held)
+    try:
+        return losses(fit(setting, data.of_rows(kept)), test.views, variance, gates, criterion, target, test.weights)
+    except TooFewRows:
+        return np.full((len(gates), len(test.views[0])), np.inf)
 
 
 def losses(

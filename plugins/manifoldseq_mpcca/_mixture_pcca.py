@@ -26,7 +26,7 @@ from manifoldseq.estimators import (
 from manifoldseq.execution import one_blas_thread
 from manifoldseq.hooks import get_solver
 from manifoldseq.models import ModelEstimator
-from manifoldseq.solvers import FORGETTING, learned
+from manifoldseq.solvers import learned, share_of_batch
 
 from . import _objective, _shrunk
 from ._choice import CRITERIA, GATES, SIZES, Setting, choose
@@ -388,7 +388,7 @@ class MixturePCCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, DensityMixi
             x, running, batches = self.mixture_.point, self.statistics_, self.batches_
             additive = _additive_of(problem)
             self.n_rows_, self.weight_ = self.n_rows_ + len(data.views[0]), weight
-        share = (batches + 1) ** -FORGETTING
+        share = share_of_batch(batches)
         x, self.statistics_ = learned(additive, x, running, additive.sums(x), share)
         self.batches_ = batches + 1
         self.mixture_ = problem.data.model.mixture(x)
@@ -778,12 +778,12 @@ class MixturePCCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, DensityMixi
                 filled = _filled(self._best(replace(first, n_components=1), data)[1], views)
                 known = replace(data, views=filled, holes=None)
 
-            def fit(setting: Setting, rows: NDArray[np.intp]) -> Mixture:
-                return self._best(setting, known.of_rows(rows))[1]
+            def fit(setting: Setting, part: CheckedViews) -> Mixture:
+                return self._best(setting, part)[1]
 
             assert data.moments is not None
-            about = self.criterion, self.target, data.weights
-            setting, self.choice_ = choose(fit, known.views, data.moments.variance, first, grid, *about)
+            about = self.criterion, self.target
+            setting, self.choice_ = choose(fit, known, data.moments.variance, first, grid, *about)
         self._keep(setting)
         return setting
 

@@ -20,8 +20,8 @@ from manifoldseq.estimators import (
     quoted,
     validate_sequences,
 )
-from manifoldseq.execution import map_ordered, one_blas_thread
-from manifoldseq.models import Choice, Step
+from manifoldseq.execution import map_ordered, one_blas_thread, width
+from manifoldseq.models import Choice, Step, all_done
 
 from ._components import Components, as_items, components_of, fitted_to, gram_of
 from ._weights import BUNDLED
@@ -83,13 +83,13 @@ class KernelsOfSequences(ObjectParameters, BaseEstimator):
     ) -> tuple[list[Components], dict[str, Array], list[str], Mapping[str, Any]]:
         """Return the fitted kernels that apply, the coordinates of the sequences under each, notes and the state.
 
-        With a checkpoint, an iteration computes the matrix of one kernel; otherwise one iteration computes all
-        matrices. `start` is a part of the state; its entry ``rows`` selects the sequences that are compared (by default
-        all).
+        With a checkpoint, an iteration computes as many matrices as the executor runs at the same time; otherwise one
+        iteration computes all matrices. `start` is a part of the state; its entry ``rows`` selects the sequences that
+        are compared (by default all).
         """
         asked = self._asked()
         optional = isinstance(self.kernel, str) and self.kernel in (AUTO, SUM) and self.kernels is None
-        at_once = len(asked) if loop.get("checkpoint") is None else 1
+        at_once = len(asked) if loop.get("checkpoint") is None else width()
         known: dict[str, Any] = {}
 
         def described(task: tuple[str, Any, list[Array]]) -> tuple[Any, Array | str]:
@@ -115,19 +115,22 @@ class KernelsOfSequences(ObjectParameters, BaseEstimator):
             return {**state, "grams": grams}, ms.Measures(fun=1 - len(grams) / len(asked))
 
         with one_blas_thread():
-            run = ms.iterate(step, begin, stop=ms.MaxIterations(-(-len(asked) // at_once)), **loop)
+            run = ms.iterate(step, begin, stop=all_done, **loop)
             if run.status is ms.Status.INTERRUPTED:
                 raise KeyboardInterrupt
             state: Any = run.state
-            items = as_items([sequences[i] for i in state["rows"]])
-
-            def components(task: tuple[str, Any, Array]) -> tuple[Components, Array]:
-                name, kernel, gram = task
-                # the kernels of a run that was resumed are fitted again
-                return components_of(name, known[name] if name in known else fitted_to(kernel, items, n_clusters), gram)
-
             grams: list[Any] = list(state["grams"])
-            applied = [(*entry, gram) for entry, gram in zip(asked, grams, strict=True) if not isinstance(gram, str)]
+            applied = []
+            for (name, kernel), gram in zip(asked, grams, strict=True):
+                if not isinstance(gram, str):
+                    # the kernels of a run that was resumed are fitted again, to these items
+                    again = None if name in known else as_items([sequences[i] for i in state["rows"]])
+                    applied.append((name, known.get(name, kernel), again, gram))
+
+            def components(task: tuple[str, Any, Any, Array]) -> tuple[Components, Array]:
+                name, kernel, again, gram = task
+                return components_of(name, kernel if again is None else fitted_to(kernel, again, n_clusters), gram)
+
             found = map_ordered(components, applied)
         coordinates = {one.name: Z for one, Z in found}
         return [one for one, _ in found], coordinates, [gram for gram in grams if isinstance(gram, str)], state

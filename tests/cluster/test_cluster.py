@@ -343,6 +343,29 @@ def test_command_line_fits_on_a_cluster(cluster: Any, tmp_path: Path, capsys: py
     for name, more in (("here", []), ("there", ["--dask", cluster.scheduler_address])):
         assert main([*fit, "--set", "n_init=2", *more, "-o", str(tmp_path / name)]) == 0, capsys.readouterr()
     assert (tmp_path / "here" / "model.npz").read_bytes() == (tmp_path / "there" / "model.npz").read_bytes()
+    assert "on the cluster" not in capsys.readouterr().err
+
+
+@slow
+@pytest.mark.parametrize(
+    ("estimator", "reason"),
+    [
+        ("statistics", "every step of the fit was a single task, such as rows of less than 16 MiB, or one start"),
+        ("sequential", "each step needs the step before"),
+    ],
+)
+def test_command_line_says_why_a_fit_does_not_use_the_cluster(
+    cluster: Any, estimator: str, reason: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    class Sequential(ms.get_estimator("statistics")):  # type: ignore[misc]
+        sequential = "each step needs the step before"
+
+    ms.register(ms.hooks.EstimatorSpec("sequential", Sequential, input="sequences"))
+    np.savez(tmp_path / "walks.npz", **{f"walk{k}": np.arange(20.0)[:, None] + k for k in range(3)})
+    fit = ["fit", estimator, str(tmp_path / "walks.npz"), "--no-quality", "-o"]
+    assert main([*fit, str(tmp_path / "here")]) == 0 and "on the cluster" not in capsys.readouterr().err
+    assert main([*fit, str(tmp_path / "there"), "--dask", cluster.scheduler_address]) == 0
+    assert f"{estimator} computed nothing on the cluster: {reason}.\n" in capsys.readouterr().err
 
 
 OBJECTS = '''

@@ -367,3 +367,19 @@ def test_colour_images_in_the_shell(tmp_path, capsys):
     np.savez(tmp_path / "rows.npz", X=images.reshape(20, -1))
     shape = ["--set", "image_shape=[6, 6, 3]"]
     assert main(["fit", "convolutional-features", str(tmp_path / "rows.npz"), *shape, *common]) == 0
+
+
+def test_parts_of_images_are_the_same_on_every_executor(monkeypatch):
+    """Six parts or more, with the numbers of invalid images."""
+    features = ConvolutionalFeatures(SphericalKMeans(5, random_state=0), patch_size=3, random_state=0).fit(IMAGES)
+    whole = features.transform(IMAGES)
+    monkeypatch.setattr("manifoldseq_hope.features._patches._PIXELS", 9 * 36 * 2)  # two images of 36 patches
+    monkeypatch.setattr("manifoldseq_hope.features._convolution._TOGETHER", 4)
+    serial = features.transform(IMAGES)
+    np.testing.assert_allclose(serial, whole, rtol=1e-9, atol=1e-12)
+    bad = IMAGES.copy()
+    bad[17, 2, 3] = np.nan
+    with ms.execution.using("threads", 2):
+        np.testing.assert_array_equal(features.transform(IMAGES), serial)
+        with pytest.raises(ValueError, match="image 17 of X has NaN or infinity"):
+            features.transform(bad)

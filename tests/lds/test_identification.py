@@ -230,3 +230,23 @@ def test_wide_and_long_sequences_agree_with_the_definition(shape):
         least = 1e-10 * squares.sum() / Y.size
         Omega = max(squares[4:].sum() / (shape[0] * (shape[1] - 4)), least)
         np.testing.assert_allclose(systems.Omega[i], Omega, rtol=1e-9)
+
+
+@pytest.mark.parametrize("settings", [{}, {"method": "n4sid", "n_states": 2}, {"missing": "smooth", "n_states": 2}])
+def test_batches_are_the_same_on_every_executor(settings, monkeypatch):
+    """Six batches or more, of sequences of two lengths; in one batch the systems differ by rounding only."""
+    X = [x[: 40 + 10 * (i % 2)] for i, x in enumerate(np.random.default_rng(0).standard_normal((14, 50, 3)).cumsum(1))]
+    if "missing" in settings:
+        X[3][5:8, 1] = X[8][20, 0] = np.nan
+    fitted = LDSIdentifier(**settings).fit(X)
+    whole, filled = fitted.transform(X), fitted.interpolate(X)
+    for name in ("_BATCH", "_BATCH_UNDER_NOISE"):
+        monkeypatch.setattr(f"manifoldseq_lds.identification._estimation.{name}", 300)
+    serial = fitted.transform(X)
+    with ms.execution.using("threads", 2):
+        threads, again = fitted.transform(X), fitted.interpolate(X)
+    for name in ("A", "C", "x1", "noise_factor", "Omega", "mean"):
+        np.testing.assert_array_equal(getattr(threads, name), getattr(serial, name))
+        np.testing.assert_allclose(getattr(serial, name), getattr(whole, name), rtol=1e-9, atol=1e-9)
+    for a, b in zip(again, filled, strict=True):
+        np.testing.assert_allclose(a, b, rtol=1e-9)

@@ -261,7 +261,8 @@ def test_spread_rows_are_those_of_a_naive_loop(data):
             closest[rows] = 0
             tried = rng.choice(30, size=2 + int(np.log(5)), p=closest / closest.sum())
             rows.append(int(min(tried, key=lambda i: np.minimum(closest, squared[i]).sum())))
-        assert clustering._spread_rows(np.random.default_rng(seed)).tolist() == rows
+        found = ms.kernels.spread_rows(30, 5, np.random.default_rng(seed), clustering.squared_to)
+        assert found.tolist() == rows
 
 
 def test_copies_of_a_system_are_no_reason_to_move():

@@ -101,3 +101,14 @@ def test_an_indefinite_matrix_is_repaired_with_a_warning():
 def test_codes_raise_an_error_for_what_is_no_problem(gram, cross, alpha, sentence):
     with pytest.raises(ValueError, match=sentence):
         sparse_codes(gram, cross, alpha)
+
+
+def test_chunks_of_data_are_the_same_on_every_executor(monkeypatch):
+    """Six chunks or more; in one chunk the codes differ by rounding only."""
+    _, _, gram, cross = features(6, 80)
+    whole = sparse_codes(gram, cross, 0.3)
+    monkeypatch.setattr("manifoldseq_lds.coding._lasso._CHUNK_BYTES", 8 * 6 * 6 * 11)
+    serial = sparse_codes(gram, cross, 0.3)
+    with ms.execution.using("threads", 2):
+        np.testing.assert_array_equal(sparse_codes(gram, cross, 0.3), serial)
+    np.testing.assert_allclose(serial, whole, rtol=1e-9, atol=1e-12)

@@ -48,6 +48,27 @@ def test_stages_compute_each_task_once(tmp_path: Path) -> None:
         Stages(checkpoint=3)  # type: ignore[arg-type]
 
 
+def test_an_executor_computes_several_tasks_in_an_iteration(tmp_path: Path) -> None:
+    calls: list[int] = []
+
+    def square(x: int) -> int:
+        if x == 5 and len(calls) < 8:
+            raise KeyboardInterrupt
+        calls.append(x)
+        return x * x
+
+    seen = ms.Recorder(lambda event: (event.nit, event.measures.fun, event.measures.extra.get("of")))
+    with ms.execution.using("threads", 3):
+        assert list(Stages().map(square, range(4))) == [0, 1, 4, 9]
+        calls.clear()
+        with pytest.raises(KeyboardInterrupt):
+            Stages(checkpoint=tmp_path, observers=[seen]).map(square, range(8))
+    assert set(calls) >= {0, 1, 2} and seen.records[:1] == [(0, 1 - 3 / 8, 2.0)]
+    calls[:] = [-1] * 8
+    assert list(Stages(checkpoint=tmp_path, resume=True).map(square, range(8))) == [x * x for x in range(8)]
+    assert calls[8:] == [3, 4, 5, 6, 7]  # with another executor, of which an iteration computes one
+
+
 def test_an_error_of_the_first_task_leaves_no_checkpoint(tmp_path: Path) -> None:
     def fail(x: int) -> int:
         raise ValueError(f"item {x} is not valid")

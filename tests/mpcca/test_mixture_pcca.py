@@ -446,7 +446,7 @@ def test_the_first_batch_is_one_iteration_and_later_ones_weigh_the_prior_by_all_
     model = MixturePCCA(1, 2, **options)
     for batch in batches:
         model.partial_fit(batch[:, :3], batch[:, 3:])
-    share = 2.0**-ms.solvers.FORGETTING
+    share = 2.0**-0.6
     first, second = (1 - share) / 80, share / 40
     mean = first * batches[0].sum(axis=0) + second * batches[1].sum(axis=0)
     moment = first * batches[0].T @ batches[0] + second * batches[1].T @ batches[1]

@@ -1,6 +1,7 @@
 """Features of images: responses of a model to all patches, pruned and summed over the cells of a grid (6.1.1)."""
 
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from itertools import pairwise
 from math import isqrt, prod
 from numbers import Integral
@@ -26,7 +27,7 @@ from manifoldseq.estimators import (
     random_generator,
     validate_rows,
 )
-from manifoldseq.execution import one_blas_thread
+from manifoldseq.execution import map_ordered, one_blas_thread, width
 
 from ..families._family import Array
 from ..mixtures._hope import HOPE
@@ -37,6 +38,8 @@ from ._responses import KMEANS, OWN, Responses, check_model, empty_units, respon
 
 _ENTRIES = 44_000
 """Number of responses of a block, small enough for the cache while they are rectified and summed."""
+_TOGETHER = 512
+"""Number of images of a task of `transform`."""
 _PATCH, _GRID = 6, 2
 _RULES = {
     "model": (check_optional, lambda _, model: check_model(model)),
@@ -239,15 +242,29 @@ class ConvolutionalFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, B
             array = hasattr(out, "dtype")
             found = f"shape {out.shape} and dtype {out.dtype}" if array else f"type {type(out).__name__}"
             raise ValueError(f"out has {found}: pass an array of floats of shape {shape}")
-        for some, pooled in self._sums(images, dtype):
+        several, at_once = self._patches.groups()[0], width()
+        size = several * max(1, _TOGETHER // several)
+        parts = [slice(begin, min(begin + size, len(images))) for begin in range(0, len(images), size)]
+        for k in range(0, len(parts), at_once):  # not all at once: `out` may be larger than memory
+            some = parts[k : k + at_once]
+            tasks = [(images[part], part.start) for part in some]
+            for part, features in zip(some, map_ordered(partial(self._features, dtype), tasks), strict=True):
+                out[part] = features
+        return out
+
+    def _features(self, dtype: Any, task: tuple[Array, int]) -> Array:
+        """Return the features of consecutive images, the first of which has the given number."""
+        images, first = task
+        found = np.empty((len(images), self._n_features_out), dtype)
+        for some, pooled in self._sums(images, dtype, first):
             if self.power == 0.5:
                 np.sqrt(pooled, out=pooled)
             elif self.power != 1:
                 np.power(pooled, self.power, out=pooled)
-            out[some] = pooled
-        return out
+            found[some] = pooled
+        return found
 
-    def _sums(self, images: Array, dtype: Any) -> Iterator[tuple[slice, Array]]:
+    def _sums(self, images: Array, dtype: Any, first: int) -> Iterator[tuple[slice, Array]]:
         """Yield blocks of images with the sums of eta over the patches of each cell, (n, cells K)."""
         patches, responses, threshold = self._patches, self._responses(dtype), dtype(self.threshold_)
         factor = responses.factor(self.threshold_)
@@ -270,7 +287,7 @@ class ConvolutionalFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, B
         shares = patches.shares.astype(dtype)
         for begin in range(0, len(images), several):
             some = slice(begin, min(begin + several, len(images)))
-            pixels = read(images, some, dtype)
+            pixels = read(images, some, dtype, first)
             varied, number = patches.varied(pixels), np.arange(some.stop - begin)
             pooled = np.zeros((len(number) * C, K), dtype)
             for part, place in zip(parts, places, strict=True):

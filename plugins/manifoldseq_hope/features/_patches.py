@@ -170,18 +170,21 @@ def _sliding(pixels: Array, width: int, step: int, of: np.ufunc) -> Array:
     return reduce(of, (pixels[k * step : k * step + last] for k in range(width)))
 
 
-def read(images: Any, some: slice, dtype: Any) -> Array:
-    """Return the pixels of consecutive images; raise ValueError for NaN, infinity and overflow."""
+def read(images: Any, some: slice, dtype: Any, first: int = 0) -> Array:
+    """Return the pixels of consecutive images; raise ValueError for NaN, infinity and overflow.
+
+    `first` is the number of the first image, for messages.
+    """
     part = np.asarray(images[some])
     pixels = np.ascontiguousarray(part, dtype=dtype).reshape(-1)
     if part.dtype.kind == "f" and not np.abs(pixels).max() <= _largest(dtype):  # also if it is NaN
         rows = np.abs(pixels.reshape(len(part), -1))
         bad = np.flatnonzero(~np.isfinite(rows).all(axis=1))
         if len(bad):
-            raise ValueError(f"image {some.start + bad[0]} of X has NaN or infinity: fill or remove it")
-        first = np.flatnonzero((rows > _largest(dtype)).any(axis=1))[0]
+            raise ValueError(f"image {first + some.start + bad[0]} of X has NaN or infinity: fill or remove it")
+        k = np.flatnonzero((rows > _largest(dtype)).any(axis=1))[0]
         raise ValueError(
-            f"image {some.start + first} of X has pixels as large as {rows[first].max():.0e}, too large to be squared "
+            f"image {first + some.start + k} of X has pixels as large as {rows[k].max():.0e}, too large to be squared "
             f"in {np.dtype(dtype)}: divide X by its largest"
         )
     return pixels

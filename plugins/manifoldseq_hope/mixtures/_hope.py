@@ -16,7 +16,7 @@ from manifoldseq.estimators import (
     quoted,
 )
 from manifoldseq.execution import one_blas_thread
-from manifoldseq.solvers import FORGETTING, learned
+from manifoldseq.solvers import learned, share_of_batch
 
 from ..families._family import Array, Family
 from ..families._gaussian import gaussian
@@ -296,7 +296,7 @@ class HOPE(ProjectedMixture):
         # the problem of all rows so far, asked for the sums of this batch
         kind = replace(problem.data.model, data=replace(seen, X=None))
         additive = self._with(problem, kind)
-        share = (batches + 1) ** -FORGETTING
+        share = share_of_batch(batches)
         x, running = learned(additive, x, running, additive.sums(x), share)
         noise = kind.rows.noise
         self._remember(kind.at(x), seen)

@@ -132,6 +132,8 @@ class HOPENetworkClassifier(ClassNamePrefixFeaturesOutMixin, TransformerMixin, C
     """
 
     stored_types = (Dense, Exponential, ReduceOnPlateau, Ramp)
+    sequential = "each step of training starts from the weights of the step before"
+    """Why a fit is not distributed, for messages."""
 
     def __init__(
         self,

@@ -98,7 +98,7 @@ class Clustering:
             if isinstance(init, str) and init == RACE:
                 labels, rows, agreement = self._raced(rng)
             elif isinstance(init, str) and init == "k-means++":
-                rows = self._spread_rows(rng)
+                rows = ms.kernels.spread_rows(len(self.systems), self.n_clusters, rng, self.squared_to)
             else:
                 labels = rng.permutation(len(self.systems)) % self.n_clusters if isinstance(init, str) else init
                 rows = np.array([self.medoid(np.flatnonzero(labels == k)) for k in range(self.n_clusters)])
@@ -421,24 +421,6 @@ class Clustering:
         agreement = float(np.mean([adjusted_rand_score(labels, other) for other in others]))
         rows = np.array([some[members[medoid_of(gram, members)]] for members in _members(labels, K)])
         return (labels if len(some) == N else None), rows, agreement
-
-    def _spread_rows(self, rng: np.random.Generator) -> Labels:
-        """Choose the rows of K systems by greedy k-means++ with the squared distance in feature space."""
-        trials = 2 + int(np.log(self.n_clusters))
-        rows = [int(rng.integers(len(self.systems)))]
-        closest = self.squared_to(rows)[0]
-        while len(rows) < self.n_clusters:
-            weights = closest.copy()
-            weights[rows] = 0.0
-            if weights.sum() <= 0:  # all others coincide with a chosen one
-                weights = np.isin(np.arange(len(weights)), rows, invert=True).astype(float)
-            # the one of several candidates, drawn by squared distances, that leaves the least sum of them
-            candidates = rng.choice(len(weights), size=trials, p=weights / weights.sum())
-            nearer = np.minimum(closest, self.squared_to(candidates))
-            best = int(nearer.sum(axis=1).argmin())
-            rows.append(int(candidates[best]))
-            closest = nearer[best]
-        return np.array(rows)
 
 
 def silhouette(own: Array, gram: Array, labels: Labels) -> float:

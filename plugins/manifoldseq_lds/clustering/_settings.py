@@ -12,7 +12,7 @@ from __future__ import annotations
 import time
 import warnings
 from collections.abc import Sequence
-from functools import cache
+from functools import partial
 from typing import Any, cast
 
 import numpy as np
@@ -118,8 +118,9 @@ def choose_settings(
     steps, relative to the error of the mean of the training part), the stability of descriptions without dynamical
     systems, and the stability of the compared settings. The last two are absent if there are too few sequences.
 
-    The tasks of the `stages` of the fit are the forecasts of sequences of one length with one delay, the kernel matrix
-    of a setting, and the clusterings of one pair of halves with a setting.
+    The tasks of the `stages` of the fit are the forecasts of sequences of one length with one delay, the kernel
+    matrices of the settings with one delay and one choice of centring, and the clusterings of one pair of halves with a
+    setting.
     """
     began, stages = time.perf_counter(), stages or Stages()
     identifier = identifier_of(estimator)
@@ -432,17 +433,18 @@ def _compared(
         alike = (widest, stabilizers[0])
         tried = [alike, *(one for one in tried if one != alike)]
     most = max(one["n_states"] for one, _ in tried)
-    # one decomposition for all numbers of states, and one least squares for all stabilizers
-    directions = cache(lambda delay, center: _decomposed(some, delay, center, most))
-    unstable = cache(lambda n, delay, center: _least_squares(directions(delay, center), n))
-
-    def dynamics(task: tuple[Setting, Any]) -> Array | None:
-        one, stabilizer = task
-        parts = unstable(one["n_states"], one["delay"], one["center"])
-        return _dynamics(_stabilized(parts, stabilizer, identifier.bound), kernel)
-
+    groups: dict[tuple[int, bool], list[int]] = {}
+    for i, (one, _) in enumerate(tried):
+        groups.setdefault((one["delay"], one["center"]), []).append(i)
+    tasks = [(*which, [(tried[i][0]["n_states"], tried[i][1]) for i in rows]) for which, rows in groups.items()]
+    found: dict[int, Array | None] = {}
+    for rows, parts in zip(
+        groups.values(), stages.map(partial(_matrices, some, identifier.bound, kernel, most), tasks), strict=True
+    ):
+        found |= dict(zip(rows, parts, strict=True))
     candidates, matrices = [], []
-    for (one, stabilizer), D in zip(tried, stages.map(dynamics, tried), strict=True):
+    for i, (one, stabilizer) in enumerate(tried):
+        D = found[i]
         if D is None:
             continue
         admitted = (one, stabilizer) == alike
@@ -461,10 +463,7 @@ def _compared(
     def measure(rows: list[tuple[Setting, Array]], orders: Sequence[NDArray[np.intp]]) -> None:
         """Append the agreement of pairs of halves to the values of settings with their kernel matrices."""
 
-        def agreement(task: tuple[Array, NDArray[np.intp]]) -> float:
-            return float(np.mean(agreements(*task, clusters, spectral_labels)))
-
-        found = stages.map(agreement, [(K, order) for order in orders for _, K in rows])
+        found = stages.map(partial(_agreement, clusters), [(K, order) for order in orders for _, K in rows])
         for value, (one, _) in zip(found, rows * len(orders), strict=True):
             one["values"].append(value)
 
@@ -478,6 +477,11 @@ def _compared(
     return candidates, controls
 
 
+def _agreement(clusters: Sequence[int], task: tuple[Array, NDArray[np.intp]]) -> float:
+    """Return the mean agreement of the clusterings of two halves."""
+    return float(np.mean(agreements(*task, clusters, spectral_labels)))
+
+
 def _equal(forecasts: list[Setting]) -> list[Setting]:
     """Return the settings whose errors count as equal to the smallest error."""
     return [one for one in forecasts if one["figure"] <= _EQUAL * forecasts[0]["figure"]][:_SHORTLIST]
@@ -488,6 +492,23 @@ def _best(compared: list[Setting]) -> Setting:
     last = [one for one in compared if len(one["values"]) == _HALVINGS[1]]  # in the order of their forecast errors
     parts = {"none": 0, "level": 1, "size": 1, "both": 2}
     return last[preferred([np.array(one["values"]) for one in last], [parts[one["moments"]] for one in last])]
+
+
+def _matrices(
+    sequences: Sequence[Array],
+    bound: float,
+    kernel: Any,
+    most: int,
+    task: tuple[int, bool, list[tuple[int, Any]]],
+) -> tuple[Array | None, ...]:
+    """Return the kernel matrices of settings (n_states, stabilizer) with one delay and one choice of centring.
+
+    One decomposition serves all numbers of states, and one least squares all stabilizers.
+    """
+    delay, center, settings = task
+    directions = _decomposed(sequences, delay, center, most)
+    unstable = {n: _least_squares(directions, n) for n in dict.fromkeys(n for n, _ in settings)}
+    return tuple(_dynamics(_stabilized(unstable[n], stabilizer, bound), kernel) for n, stabilizer in settings)
 
 
 def _decomposed(

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from functools import cache
 from typing import Any
 
 import numpy as np
@@ -40,6 +39,8 @@ Array = NDArray[np.floating[Any]]
 Compared = tuple[int, int, bool, Sequence[str]]
 """Numbers of states and of delays, centring, and moments that are compared with them."""
 
+_Figures = tuple[tuple[float, float, float], ...]
+
 _COMPARED = 300
 """Maximum number of sequences for the comparison of settings: the time is cubic in their number."""
 _FINALISTS = 3
@@ -67,7 +68,7 @@ def choose_by_labels(estimator: Any, X: Any, codes: NDArray[np.intp], stages: St
     codes : ndarray of shape (N,)
         Classes as whole numbers from 0.
     stages : Stages
-        The stages of the fit. A task measures settings with equal dynamics.
+        The stages of the fit. A task measures the settings with one delay and one choice of centring.
     """
     began = time.perf_counter()
     identifier = identifier_of(estimator)
@@ -129,7 +130,10 @@ def _pairs(sequences: Sequence[Array], identifier: LDSIdentifier) -> list[tuple[
 
 
 class _Search:
-    """Measurements of settings on some sequences, which are cached."""
+    """Measurements of settings on some sequences.
+
+    The kernel matrices of the dynamics are cached where they were computed; they are not sent to other processes.
+    """
 
     def __init__(
         self, estimator: Any, identifier: LDSIdentifier, sequences: Sequence[Array], codes: NDArray[np.intp], most: int
@@ -147,9 +151,11 @@ class _Search:
         else:
             self.moments = (estimator.moments,)
         self._gaussians = {which: _gaussian(moments, which) for which in self.moments if which in MOMENTS}
-        directions = cache(lambda delay, center: _decomposed(sequences, delay, center, most))
-        self._unstable = cache(lambda n, delay, center: _least_squares(directions(delay, center), n))
-        self._dynamics = cache(self._of_dynamics)
+        self._sequences, self._most = sequences, most
+        self._matrices: dict[tuple[int, int, bool], Array | None] = {}
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**vars(self), "compared": [], "_matrices": {}}
 
     def compare(self, settings: Sequence[Compared], stages: Stages) -> None:
         """Measure settings with each choice of moments, unless that is done."""
@@ -158,26 +164,42 @@ class _Search:
             (n, delay, center, [which for which in moments if (n, delay, center, which) not in done])
             for n, delay, center, moments in settings
         ]
-        for (*dynamics, moments), found in zip(left, stages.map(self._measured, left), strict=True):
-            for which, figures in zip(moments, found, strict=bool(found)):
+        groups: dict[tuple[int, bool], list[int]] = {}
+        for i, (_, delay, center, _) in enumerate(left):
+            groups.setdefault((delay, center), []).append(i)
+        tasks = [[left[i] for i in rows] for rows in groups.values()]
+        measured: dict[int, _Figures] = {}
+        for rows, found in zip(groups.values(), stages.map(self._measured, tasks), strict=True):
+            measured |= dict(zip(rows, found, strict=True))
+        for i, (*dynamics, moments) in enumerate(left):
+            for which, figures in zip(moments, measured[i], strict=bool(measured[i])):
                 setting = dict(zip(_NAMES, (*dynamics, which), strict=True))
                 self.compared.append({**setting, **dict(zip(_FIGURES, figures, strict=True))})
 
-    def _measured(self, setting: Compared) -> tuple[tuple[float, float, float], ...]:
-        """Return the figures of a setting with each choice of moments; nothing if its dynamics are not defined."""
-        *dynamics, moments = setting
-        D = self._dynamics(*dynamics)
-        if D is None:
-            return ()
-        kernels = (D * self._gaussians.get(which, 1.0) for which in moments)
-        return tuple(left_out(K, self._codes, self._method, self._C) for K in kernels)
+    def _measured(self, settings: Sequence[Compared]) -> tuple[_Figures, ...]:
+        """Return the figures of settings with one delay and one choice of centring, each with its moments.
+
+        A setting whose dynamics are not defined has no figures.
+        """
+        if any(tuple(dynamics) not in self._matrices for *dynamics, _ in settings):
+            _, delay, center, _ = settings[0]
+            directions = _decomposed(self._sequences, delay, center, self._most)
+            for n, *_ in settings:
+                if (n, delay, center) not in self._matrices:
+                    self._matrices[n, delay, center] = self._of_dynamics(_least_squares(directions, n))
+        found = []
+        for n, delay, center, moments in settings:
+            D = self._matrices[n, delay, center]
+            kernels = () if D is None else (D * self._gaussians.get(which, 1.0) for which in moments)
+            found.append(tuple(left_out(K, self._codes, self._method, self._C) for K in kernels))
+        return tuple(found)
 
     def ordered(self) -> list[dict[str, Any]]:
         """Return the measurements in ascending order of the loss; ties keep their order, with fewer states first."""
         return sorted(self.compared, key=lambda one: one["loss"])
 
-    def _of_dynamics(self, n_states: int, delay: int, center: bool) -> Array | None:
-        parts = self._unstable(n_states, delay, center)
+    def _of_dynamics(self, parts: list[tuple[Any, ...]]) -> Array | None:
+        """Return the kernel matrix of systems (see `_least_squares`), or None if it is not defined."""
         try:
             systems: Systems = _stabilized(parts, self._identifier.stabilizer_, self._identifier.bound)
             packed = self._kernel.pack(items_of(self._kernel, systems))

@@ -1,12 +1,14 @@
 """Sparse codes of many data over one dictionary: the kernel Lasso of (9), by batched cyclic coordinate descent."""
 
 import warnings
+from functools import partial
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from manifoldseq.estimators import quoted
+from manifoldseq.execution import map_ordered
 
 Array = NDArray[np.floating[Any]]
 
@@ -73,13 +75,16 @@ def sparse_codes(
     J, N = cross.shape
     Z = np.zeros((J, N)) if start is None else np.array(start)
     chunk = max(1, _CHUNK_BYTES // (8 * J * J)) if J else 1
-    for i in range(0, N if J else 0, chunk):
-        part = slice(i, i + chunk)
-        Z[:, part] = _descend(gram, cross[:, part], alpha, Z[:, part], tol, max_sweeps)
+    parts = [slice(i, i + chunk) for i in range(0, N if J else 0, chunk)]
+    descend = partial(_descend, gram, alpha, tol, max_sweeps)
+    for part, found in zip(parts, map_ordered(descend, [(cross[:, part], Z[:, part]) for part in parts]), strict=True):
+        Z[:, part] = found
     return Z
 
 
-def _descend(gram: Array, cross: Array, alpha: float, Z: Array, tol: float, max_sweeps: int) -> Array:
+def _descend(gram: Array, alpha: float, tol: float, max_sweeps: int, part: tuple[Array, Array]) -> Array:
+    """Return the codes of some data, from their kernel values with the atoms and their initial codes."""
+    cross, Z = part
     diagonal = gram.diagonal().copy()
     limit = tol * max(float(diagonal.max()), np.finfo(float).tiny)
     left = np.arange(Z.shape[1])

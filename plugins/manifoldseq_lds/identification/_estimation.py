@@ -21,8 +21,10 @@ from ._subspace_method import Subspace, least_squares, noise_factor, subspace
 
 Array = NDArray[np.floating[Any]]
 
-_BATCH = 2**22
-"""Maximum number of values of sequences that are identified together: 32 MiB."""
+_BATCH = 2**19
+"""Maximum number of values of sequences that are identified together: a task of 50 ms by ``method="pca"``."""
+_BATCH_UNDER_NOISE = 2**17
+"""The number by the other methods, which take a hundred times as long."""
 
 
 def checked(X: SequencesLike, n: int, delay: int, setting: str, missing: str, method: str) -> list[Any]:
@@ -64,7 +66,7 @@ class Estimation:
     def batches(self, sequences: Sequence[Any]) -> Iterator[tuple[NDArray[np.intp], Array]]:
         """Yield rows and their scaled sequences of one length, (rows, T, d)."""
         for rows in self.rows(sequences):
-            yield rows, self.scaled(sequences, rows)
+            yield rows, self.scaled([sequences[i] for i in rows], rows)
 
     def rows(self, sequences: Sequence[Any]) -> Iterator[NDArray[np.intp]]:
         """Yield the rows of each batch."""
@@ -72,12 +74,13 @@ class Estimation:
         small = np.array([not is_large(x) for x in sequences])
         for length in np.unique(lengths[small]):
             rows = np.flatnonzero(small & (lengths == length))
-            size = max(1, _BATCH // (int(length) * len(self.scale) * self.delay))
+            most = _BATCH if self.method == "pca" else _BATCH_UNDER_NOISE
+            size = max(1, most // (int(length) * len(self.scale) * self.delay))
             yield from (rows[start : start + size] for start in range(0, len(rows), size))
 
-    def scaled(self, sequences: Sequence[Any], rows: NDArray[np.intp]) -> Array:
+    def scaled(self, batch: Sequence[Any], rows: NDArray[np.intp]) -> Array:
         """Return the scaled sequences of a batch, (rows, T, d)."""
-        Y = np.stack([loaded(sequences[i], i) for i in rows]) / self.scale
+        Y = np.stack([loaded(x, i) for x, i in zip(batch, rows, strict=True)]) / self.scale
         for i in rows[~(np.nanmax(np.abs(Y), axis=(1, 2)) < 1e150)]:
             raise ValueError(f"sequence {i} has values beyond 1e150 in units of scale_: scale it down")
         return Y
@@ -97,9 +100,12 @@ class Estimation:
         """Return the systems of sequences; without a stabilizer they may be unstable. A batch is a task of a stage."""
         N, made = len(sequences), {}
         large = [np.array([i]) for i, x in enumerate(sequences) if is_large(x)]
-        tasks = [*self.rows(sequences), *large]
-        parts = (stages or Stages()).map(lambda rows: self._part(sequences, rows, inputs), tasks)
-        for rows, part in zip(tasks, parts, strict=True):
+        batches = [*self.rows(sequences), *large]
+        tasks = [
+            (rows, [sequences[i] for i in rows], None if inputs is None else [inputs[i] for i in rows])
+            for rows in batches
+        ]
+        for rows, part in zip(batches, (stages or Stages()).map(self._part, tasks), strict=True):
             for name, values in part.items():
                 made.setdefault(name, np.empty((N, *values.shape[1:])))[rows] = values
         return Systems.trusted(made)
@@ -119,19 +125,21 @@ class Estimation:
         """Return the outputs (N, m, T - delay + 1) of scaled sequences (N, T, d)."""
         return embed(Y, self.delay).swapaxes(1, 2)
 
-    def _part(
-        self, sequences: Sequence[Any], rows: NDArray[np.intp], inputs: list[Array] | None
-    ) -> dict[str, NDArray[Any]]:
-        """Return the fields of the systems of a batch, or of a sequence that is read in blocks."""
-        i = int(rows[0])
-        if not is_large(sequences[i]):
-            Y = self.scaled(sequences, rows)
+    def _part(self, task: tuple[NDArray[np.intp], Sequence[Any], list[Array] | None]) -> dict[str, NDArray[Any]]:
+        """Return the fields of the systems of a batch, or of a sequence that is read in blocks.
+
+        A task has the numbers of the sequences, for messages, the sequences and their inputs.
+        """
+        rows, batch, inputs = task
+        first, i = batch[0], int(rows[0])
+        if not is_large(first):
+            Y = self.scaled(batch, rows)
             if self.method == "pca":
                 systems = self._systems(self._decomposed(self.filled(Y, rows)), self.stabilizer)
             else:
-                systems = self._under_noise(Y, rows, self.stacked_inputs(inputs, rows))
+                systems = self._under_noise(Y, rows, self.stacked_inputs(inputs, range(len(rows))))
         elif self.method == "pca":
-            found = gram_subspace(sequences[i], i, self.scale, self.n, self.delay, self.center)
+            found = gram_subspace(first, i, self.scale, self.n, self.delay, self.center)
             systems = self._systems(found, self.stabilizer)
         else:
             raise ValueError(

@@ -846,14 +846,23 @@ class LDSIdentifier(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None)
         made: list[Any] = [None] * len(sequences)
         estimation = self._estimation()
 
-        def filled(rows: NDArray[np.intp]) -> Array:
-            Y = estimation.scaled(sequences, rows)
-            if systems is None:
-                return estimation.filled(Y, rows) * self.scale_
-            return smoothed(systems[rows], Y, estimation.delay, estimation.stacked_inputs(U, rows)) * self.scale_
+        def filled(task: tuple[NDArray[np.intp], list[Any], Systems | None, Array | None]) -> Array:
+            rows, batch, of_batch, stacked = task
+            Y = estimation.scaled(batch, rows)
+            whole = estimation.filled(Y, rows) if of_batch is None else smoothed(of_batch, Y, estimation.delay, stacked)
+            return whole * estimation.scale
 
-        tasks = list(estimation.rows(sequences))
-        for rows, found in zip(tasks, (stages or Stages()).map(filled, tasks), strict=True):
+        batches = list(estimation.rows(sequences))
+        tasks = [
+            (
+                rows,
+                [sequences[i] for i in rows],
+                None if systems is None else systems[rows],
+                None if systems is None else estimation.stacked_inputs(U, rows),
+            )
+            for rows in batches
+        ]
+        for rows, found in zip(batches, (stages or Stages()).map(filled, tasks), strict=True):
             for i, x in zip(rows, found, strict=True):
                 made[i] = np.where(np.isnan(sequences[i]), x, sequences[i])
         return made

@@ -156,7 +156,7 @@ def choose_order(rule: float | str, batches: Sequence[Array], center: bool, stag
         figure, error = summary(values) if values.shape[1] > 1 else (values[:, 0], None)
         return _step("forecast error", "forecast error, relative", figure, int(np.argmin(figure)) + 1, error)
     energies = np.zeros(m)
-    for found in stages.map(lambda Y: subspace(Y, center).energies().sum(axis=0), batches):
+    for found in stages.map(partial(_energies, center=center), batches):
         energies[: len(found)] += found
     shares = np.cumsum(energies) / energies.sum() if energies.any() else np.ones(m)
     n = min(int(np.searchsorted(shares, rule)) + 1, shortest - 1)
@@ -166,6 +166,10 @@ def choose_order(rule: float | str, batches: Sequence[Array], center: bool, stag
 def _step(heading: str, label: str, figure: Array, n: int, error: Array | None = None) -> Step:
     """Return the step of a choice of n states by a figure of 1, 2, … states."""
     return Step(heading, label, [{"n_states": k} for k in range(1, len(figure) + 1)], figure, [n - 1], error)
+
+
+def _energies(Y: Array, center: bool) -> Array:
+    return subspace(Y, center).energies().sum(axis=0)
 
 
 def _train(steps: int) -> int:
