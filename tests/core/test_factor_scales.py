@@ -97,7 +97,9 @@ def test_far_starts_of_a_normal_distribution(solver: str) -> None:
     problem = ms.Problem(Product(SymmetricPositiveDefinite(3), Euclidean(3)), ms.objective(value_and_gradient=fused))
     lowest = 0.5 * (np.linalg.slogdet(S)[1] + 3)
     for _ in range(8):
-        result = ms.minimize(problem, (1e6 * np.eye(3), 1e6 * rng.standard_normal(3)), solver=solver, max_iter=500)
+        start = 1e6 * np.eye(3), 1e6 * rng.standard_normal(3)
+        # steps of bb need not descend: one of eight starts has taken 2,600
+        result = ms.minimize(problem, start, solver=solver, max_iter=4000 if solver == "bb" else 500)
         assert result.success and result.fun == pytest.approx(lowest, abs=1e-8), result
 
 

@@ -192,7 +192,7 @@ def test_logarithms_near_half_a_turn(gap: float) -> None:
         x = SpecialOrthogonal(n).random_point(rng)
         y = x @ Q @ scipy.linalg.expm(S) @ Q.T
         M = SpecialOrthogonal(n)
-        close(M.exp(x, M.log(x, y)), y, atol=1e-13)
+        close(M.exp(x, M.log(x, y)), y, atol=1e-13 + min(gap, 1e-12))  # an angle that close to π may count as π
         assert M.dist(x, y) == pytest.approx(np.linalg.norm(S), rel=1e-7)
         stacked = M.log(np.stack([x, x]), np.stack([y, M.retract(x, 0.1 * M.project(x, y))]))
         close(stacked[0], M.log(x, y), atol=1e-12)

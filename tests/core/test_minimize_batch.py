@@ -150,8 +150,9 @@ def test_a_row_goes_the_way_of_its_problem(name: str, solver: str, options: dict
         one = ms.Problem(manifold, single(problem.objective, k))
         alone = ms.minimize(one, tree_map(lambda leaf, k=k: leaf[k], x0), solver=solver, options=options, max_iter=60)
         assert result.status[k] == alone.status
-        assert result.fun[k] == pytest.approx(alone.fun, rel=1e-5, abs=2e-7)
-        same += result.nit[k] == alone.nit
+        near = result.fun[k] == pytest.approx(alone.fun, rel=1e-5, abs=2e-7)
+        assert near or not alone.success  # on the way, digits that differ grow
+        same += near and result.nit[k] == alone.nit
     assert same >= 10
 
 
