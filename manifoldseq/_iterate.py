@@ -48,7 +48,7 @@ def iterate(
     """Repeat a step until a stopping rule ends the run.
 
     The loop measures time, counts evaluations, tests for finite values, writes the history and checkpoints, calls the
-    observers and handles Ctrl-C. A step only computes.
+    observers and handles Ctrl-C. A step only computes the next state.
 
     Parameters
     ----------
@@ -58,7 +58,8 @@ def iterate(
         each step.
     state : dict, tuple or callable
         Nested dict (string keys) or tuple of arrays, numbers, strings, booleans and None; the point, if any, at
-        ``state["x"]``. Or a function ``() -> (state, Measures)``, called only when nothing is resumed.
+        ``state["x"]``. Alternatively, a function ``() -> (state, Measures)``, which is called only if no checkpoint is
+        resumed.
     measures : Measures, optional
         The measures of the given state, which are record 0 of the history.
     stop : StoppingRule or callable
@@ -69,8 +70,8 @@ def iterate(
     checkpoint : Checkpoint, str or Path, optional
         The place of the saved state. With a directory, the state is saved every 60 seconds and at the end.
     resume : bool
-        Continue from the newest checkpoint, if there is one. The results are bit-identical to those of a run without
-        interruption if the number of BLAS threads is the same.
+        Continue from the newest checkpoint, if there is one. If the number of BLAS threads is the same, the results are
+        bit-identical to the results of a run without interruption.
 
     Returns
     -------
@@ -88,9 +89,8 @@ def iterate(
     Exceptions of the step propagate after a checkpoint is written. Their attribute ``run`` is the run up to the
     exception. Ctrl-C ends the run with status INTERRUPTED and the last complete state, after a checkpoint is written. A
     step whose objective or gradient norm is not finite is discarded, and the run ends with status NON_FINITE and the
-    previous state. BLAS uses one thread, unless the point (without one, the state) has 500,000 entries or more, or the
-    number is set inside a block of
-    :func:`manifoldseq.execution.one_blas_thread`.
+    previous state. BLAS uses one thread, with two exceptions: the point (or the state, if it has no point) has 500,000
+    entries or more, or the number of threads is set inside a block of :func:`manifoldseq.execution.one_blas_thread`.
 
     Examples
     --------

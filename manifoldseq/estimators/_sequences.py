@@ -22,7 +22,7 @@ def check_sequences(
     Parameters
     ----------
     X : list of array-like of shape (T_i, d), or array of shape (N, T, d)
-        Real, finite sequences, time first; lengths may differ, the number of channels may not.
+        Real, finite sequences, time first; lengths may differ, but all sequences must have the same number of channels.
     min_length : int
         The minimum number of time steps.
     name : str
@@ -39,7 +39,7 @@ def check_sequences(
     Raises
     ------
     ValueError
-        The message says which sequence is wrong, where, and what to do.
+        If X is invalid. The message names the sequence, the position and the remedy.
 
     Examples
     --------
@@ -76,7 +76,7 @@ def check_sequences(
 def validate_sequences(
     estimator: Any, X: Any, *, reset: bool, min_length: int = 1, needed_by: str = "", or_nan: str = ""
 ) -> list[Float]:
-    """Validate sequences on behalf of an estimator; the counterpart of `sklearn.utils.validation.validate_data`.
+    """Validate sequences for an estimator, as `sklearn.utils.validation.validate_data` does for rows.
 
     Parameters
     ----------
@@ -95,7 +95,7 @@ def validate_sequences(
     Raises
     ------
     ValueError
-        For the reasons of `check_sequences`, and if the number of channels differs from that of `fit`.
+        For the reasons of `check_sequences`, and if the number of channels differs from the number in `fit`.
     """
     sequences = check_sequences(X, min_length=min_length, needed_by=needed_by, or_nan=or_nan)
     channels = sequences[0].shape[1]

@@ -16,7 +16,7 @@ BLOCK_BYTES = 1 << 26
 
 
 class RowBlocks:
-    """Arrays with the same rows, cut into blocks. Sums over the blocks do not depend on the executor.
+    """Arrays with the same rows, split into blocks. Sums over the blocks do not depend on the executor.
 
     Parameters
     ----------

@@ -27,16 +27,16 @@ class Stages:
 
     A fit without iterations, such as the identification of many sequences, is a series of maps of independent tasks.
     With a checkpoint, every task is one iteration of :func:`manifoldseq.iterate`, and each map has its own folder. A
-    fit that is resumed makes the same maps in the same order: tasks whose results are stored are not computed again.
+    resumed fit computes the same maps in the same order, and skips tasks whose results are stored.
 
     Parameters
     ----------
     observers, checkpoint, resume
-        As in :func:`manifoldseq.iterate`. The state is the tuple of the results of a map, and ``fun`` the share of its
-        tasks that are not done. The checkpoint needs a fingerprint of data and settings, see
+        As in :func:`manifoldseq.iterate`. The state is the tuple of the results of a map, and ``fun`` is the fraction
+        of its tasks that are not done. The checkpoint needs a fingerprint of data and settings, see
         `manifoldseq.estimators.marked`.
     *settings
-        Further data that results depend on, such as settings that fingerprints of estimators leave out.
+        Further data on which results depend, such as settings that are not part of the fingerprint of an estimator.
 
     Raises
     ------
@@ -75,8 +75,8 @@ class Stages:
     def map(self, function: Callable[[T], R], tasks: Iterable[T]) -> Iterator[R]:
         """Return an iterator over the results of tasks, in their order.
 
-        Without checkpoint and observers, a result is computed when the iterator reaches it. Otherwise all results are
-        computed first, with one BLAS thread, and their arrays are read-only.
+        Without a checkpoint and without observers, each result is computed when the iterator reaches it. Otherwise all
+        results are computed first, with one BLAS thread, and the arrays of the results are read-only.
 
         Parameters
         ----------

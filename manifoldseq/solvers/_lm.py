@@ -31,8 +31,8 @@ class LM(Solver):
 
     A step solves ``(JᵀWJ + λ diag(JᵀWJ)) δ = −JᵀWr`` in coordinates of the tangent spaces, with the weights W =
     ρ'(‖r‖²) of robust losses at the current point, and retracts. λ is adapted to the ratio of the actual and the
-    predicted decrease (Nielsen's rule). The matrix is sparse if every residual depends on few points: its pattern, an
-    order of the points with little fill and the fronts of its factorization are computed once.
+    predicted decrease (Nielsen's rule). The matrix is sparse if every residual depends on few points. Its pattern, an
+    order of the points with little fill-in, and the fronts of its factorization are computed once.
 
     Parameters
     ----------
@@ -49,9 +49,9 @@ class LM(Solver):
     Notes
     -----
     Gauss–Newton steps converge linearly if the residuals at the minimum are large: ``"lbfgs"`` may be faster on such
-    small dense problems. Before a success, products with the Hessian look for negative curvature in random directions.
-    With ``loss="gnc"`` the first iterations minimize wider losses, see
-    :class:`manifoldseq.losses.Graduated`; the objective in the history is that of the loss itself.
+    small dense problems. Before the solver reports success, products with the Hessian search for negative curvature in
+    random directions. With ``loss="gnc"``, the first iterations minimize losses with larger scales, see
+    :class:`manifoldseq.losses.Graduated`. The history contains the objective with the final loss.
 
     References
     ----------
@@ -100,7 +100,7 @@ class LM(Solver):
         return self._at(problem, at.x, self.damping, 1.0, None)[0]
 
     def step(self, problem: Problem, state: State) -> tuple[State, Measures]:
-        """Try the step of the state, with larger dampings until the objective decreases, and linearize there."""
+        """Take the step of the state, with larger damping until the objective decreases, and linearize again."""
         system, at = _system(problem), Iterate.of(state)
         widened: float = state["widened"]
         if widened == 1.0 and stationary(at):

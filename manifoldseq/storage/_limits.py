@@ -41,11 +41,11 @@ _measured = (-np.inf, 0)
 
 
 class ReadError(ValueError):
-    """A file cannot be read. The message names the file and says what is wrong, where, and what to do."""
+    """A file cannot be read. The message names the file, the error, its position and the remedy."""
 
 
 def available_memory() -> int:
-    """Return how many bytes this process can still allocate without swapping or being killed.
+    """Return the number of bytes that this process can still allocate without swapping or being killed.
 
     It is the minimum of the available memory of the machine, the limits of the control groups of the process (a
     container, a batch job), and the limits ``ulimit -v`` and ``-d``. If none of these is known, it is the memory of the
@@ -70,12 +70,12 @@ def available_memory() -> int:
 
 
 def require_memory(path: FilePath, needed: int, *, taken: int = 0) -> None:
-    """Raise an error if a file would take too much memory; all readers use this limit.
+    """Raise an error if a file would need too much memory; all readers use this limit.
 
     A reader calls it before it allocates memory according to a header, and again while it decompresses data without a
-    known size. It may use half of the memory that was available at the start (see `available_memory`). Beyond 256 MiB
-    it may use at most 1032 times the size of the file, the largest compression ratio of deflate: only a decompression
-    bomb, or values that are nearly all equal, would need more.
+    known size. A file may use half of the memory that was available at the start (see `available_memory`). If it needs
+    more than 256 MiB, it may use at most 1032 times its size, which is the largest compression ratio of deflate. Only a
+    decompression bomb, or a file whose values are nearly all equal, would need more.
 
     Parameters
     ----------
@@ -115,7 +115,7 @@ def require_memory(path: FilePath, needed: int, *, taken: int = 0) -> None:
 
 @contextmanager
 def inflation_limit(limit: float) -> Iterator[None]:
-    """Let compressed files that are read in the block take up to `limit` bytes more in memory than on disk.
+    """Within the block, let compressed files take up to `limit` bytes more in memory than on disk.
 
     Parameters
     ----------
@@ -174,7 +174,7 @@ def require_open(path: FilePath, number: int) -> None:
 
 @contextmanager
 def open_file(path: FilePath) -> Iterator[BinaryIO]:
-    """Open a regular file for reading bytes; raise an error for pipes, sockets and devices, where a reader would wait.
+    """Open a regular file for reading bytes; raise an error for pipes, sockets and devices.
 
     Parameters
     ----------
@@ -205,7 +205,7 @@ def open_file(path: FilePath) -> Iterator[BinaryIO]:
 
 
 def read_bytes(path: FilePath) -> bytes:
-    """Read a regular file within the memory limit; errors are those of `open_file` and `require_memory`."""
+    """Read a regular file within the memory limit; raise as `open_file` and `require_memory` do."""
     with open_file(path) as file:
         require_memory(path, size := os.fstat(file.fileno()).st_size)
         blocks, total = [], 0

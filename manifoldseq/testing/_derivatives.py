@@ -22,7 +22,7 @@ HESSIAN_SLOPE = 2.9
 
 
 def check_gradient(problem: Problem | tuple[Manifold, Objective], x: Any = None, *, seed: int = 0) -> Report:
-    """Check a gradient against its values.
+    """Compare a gradient with values of the objective.
 
     Along random curves ``R(x, t u)`` the error ``|f(R(x, t u)) − f(x) − t <grad f(x), u>|`` must vanish like t²: its
     slope on logarithmic axes exceeds 1.9. A gradient that is wrong by one per cent has a slope of about 1.0. An error
@@ -71,10 +71,11 @@ def check_gradient(problem: Problem | tuple[Manifold, Objective], x: Any = None,
 
 
 def check_hessian(problem: Problem | tuple[Manifold, Objective], x: Any = None, *, seed: int = 0) -> Report:
-    """Check a Hessian product against gradient and values.
+    """Compare a Hessian product with gradients and values of the objective.
 
-    The check is that of :func:`check_gradient` with the second-order term: the slope must exceed 2.9, along a
-    retraction of second order if the manifold has one. The Riemannian Hessian must be tangent, linear and symmetric.
+    The check is the same as :func:`check_gradient`, with the second-order term: the slope must exceed 2.9. If the
+    manifold has a retraction of second order, the check uses it. The Riemannian Hessian must be tangent, linear and
+    symmetric.
 
     Parameters
     ----------

@@ -50,7 +50,7 @@ def check_kernel(
     domain : str or manifoldseq.kernels.Domain, optional
         The domain of the items; by default ``kernel.domain``.
     positive_definite, constant_diagonal : bool, optional
-        The expected properties; by default those of the kernel object.
+        The expected properties; by default the properties that the kernel object declares.
     invariances : mapping of str to callable, optional
         Functions ``transform(item) -> item`` under which the kernel is invariant.
     seed : int

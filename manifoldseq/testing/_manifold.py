@@ -32,17 +32,17 @@ def check_manifold(manifold: Manifold, *, seed: int = 0) -> Report:
     """Check a manifold against the laws that solvers rely on.
 
     Points are feasible and keep their dtype; ``project`` is a projection of rank ``dim`` (orthogonal where the metric
-    is the embedded one); ``gradient`` represents the differential; retractions start at the point with the velocity of
-    the tangent vector, those of ``second_order`` without acceleration; transported vectors are tangent and ``nearest``
-    returns feasible points; ``hessian`` is symmetric and consistent with the metric; ``descent_curve`` descends;
-    components differ; on a quotient, results do not depend on the representative; and every operation broadcasts over
-    leading axes. ``exp``, ``log``, ``dist``, ``geodesic``, ``parallel_transport`` and ``inverse_retraction`` are
-    checked if the manifold has them.
+    is the embedded one); ``gradient`` represents the differential; the curves of retractions start at the point with
+    the velocity of the tangent vector, and the curves of ``second_order`` retractions start without acceleration;
+    transported vectors are tangent and ``nearest`` returns feasible points; ``hessian`` is symmetric and consistent
+    with the metric; ``descent_curve`` descends; components differ; on a quotient, results do not depend on the
+    representative; and every operation broadcasts over leading axes. ``exp``, ``log``, ``dist``, ``geodesic``,
+    ``parallel_transport`` and ``inverse_retraction`` are checked if the manifold has them.
 
     Parameters
     ----------
     manifold : Manifold
-        A small manifold, because matrices of its size are formed.
+        A small manifold, because the check forms matrices whose size is the number of its entries.
     seed : int
 
     Returns

@@ -24,11 +24,11 @@ _DAMPINGS = tuple(4.0**k for k in range(9))
 def check_model(model: hooks.ModelSpec | str, data: Any = None, *, seed: int = 0, **params: Any) -> Report:
     """Check a model: its problem, its starts and the laws of its parts.
 
-    Values and derivatives agree (finite differences). Statistics over halves of the rows add to those of all rows.
-    Block updates stay on the manifold, never increase the value, do not change other factors, and reach their minimum:
-    repeated updates stop at a point with zero gradient. Damped updates decrease the value with enough damping. A step
-    in the units of EM changes the value as the gradient predicts. Equivalences do not change the value. Exact starts
-    are minima.
+    Values and derivatives agree (finite differences). The statistics over two halves of the rows add up to the
+    statistics over all rows. Block updates stay on the manifold, never increase the value, do not change other factors,
+    and reach their minimum: repeated updates stop at a point with zero gradient. Damped updates decrease the value with
+    enough damping. A step in the units of EM changes the value as the gradient predicts. Equivalences do not change the
+    value. Exact starts are minima.
 
     Parameters
     ----------

@@ -39,8 +39,9 @@ def check_solver(
     solver : Solver or str
         The solver with its options, or a registered name for the default options.
     problems : sequence of Problem, optional
-        By default five small problems: unconstrained, orthonormal columns, active bounds, a product, canonical systems.
-        Problems that are passed here need not be solved.
+        By default, five small problems: a problem without constraints, and problems with orthonormal columns, with
+        active bounds, on a product, and over canonical systems. The solver need not solve the problems that are passed
+        here.
     iterations : int
         The number of iterations within which the default problems must reach a relative gradient norm of 1e-6.
     seed : int

@@ -23,9 +23,9 @@ class OrthonormalParameter(torch.nn.Parameter):  # pyright: ignore[reportUntyped
 
     A kernel of a convolution, (out, in, height, width), is the matrix (out, in * height * width). In all other respects
     it is an ordinary `torch.nn.Parameter` of a module: it is in the `state_dict` under its own name, ``to(device)``
-    moves it, and autocast casts it in products without changing it. `RiemannianSGD` and `RiemannianAdam` keep it
-    orthonormal, and so do torch optimizers with `keep_orthonormal`. For a parameter of a module use `orthonormalize`,
-    which also handles ``load_state_dict``.
+    moves it, and autocast casts it in products without changing it. `RiemannianSGD`, `RiemannianAdam` and torch
+    optimizers with `keep_orthonormal` keep it orthonormal. For a parameter of a module use `orthonormalize`, which also
+    handles ``load_state_dict``.
 
     Parameters
     ----------
@@ -176,7 +176,7 @@ def keep_orthonormal(optimizer: Any, retraction: str = "polar") -> Any:
 
 
 def orthonormality(W: Any) -> float:
-    """Return the largest entry of ``|W W' - I|``, of the shorter side, computed in float64; NaN if W is not finite.
+    """Return the largest entry of ``|W W' - I|`` (tall W: ``|W' W - I|``) in float64; NaN if W is not finite.
 
     Raises
     ------

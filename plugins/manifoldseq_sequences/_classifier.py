@@ -88,7 +88,7 @@ class SequenceClassifier(ClassesOfSequences):
         ValueError
             For an invalid parameter or input, or labels of one class only.
         KeyboardInterrupt
-            After Ctrl-C, and after a checkpoint.
+            After Ctrl-C. The checkpoint, if any, is written first.
         """
         check_parameters(self, _RULES)
         require_classes(self, y)

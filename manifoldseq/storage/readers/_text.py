@@ -308,7 +308,7 @@ class TextTable:
 
 
 def read_cells(path: FilePath, delimiter: str = ",") -> list[tuple[int, list[str]]]:
-    """Return the cells of a small table as texts, such as one of names and labels.
+    """Return the cells of a small table, such as a table of names and labels, as texts.
 
     Parameters
     ----------

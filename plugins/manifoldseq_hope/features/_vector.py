@@ -48,7 +48,7 @@ class VectorFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
         The number K. ``"auto"`` is 200, or a third of the number of rows if it is smaller. With a single component all
         features are zero.
     center : bool
-        Subtract the mean of the training rows first. Set it to False if zero has a meaning.
+        Subtract the mean of the training rows first. Set `center` to False if zero has a meaning in your data.
     lift : float
         The value of the additional column, in units of the root mean square length of the rows. With this column,
         directions depend on the length of a row. 0 omits it, for rows that are compared by cosines, such as embeddings.

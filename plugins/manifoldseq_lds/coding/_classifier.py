@@ -82,15 +82,15 @@ class LDSClassifier(ClassifierMixin, SequenceEstimator):
     method : {"svm", "nearest", "residual", "ridge"}
         ``"svm"``: one-against-rest support vector machines on the kernel. ``"nearest"``: the class of the nearest
         training system in feature space. ``"residual"``: sparse coding over all training systems; the predicted class
-        is the one whose atoms and codes reconstruct the system best. ``"ridge"``: ridge regression (0.1) from these
+        is the class whose atoms and codes reconstruct the system best. ``"ridge"``: ridge regression (0.1) from these
         codes to the classes.
     n_states : int or str
         The number of states of the identified systems, a short form of ``identifier=LDSIdentifier(n_states)``.
     identifier : LDSIdentifier, optional
         The identification of sequences. The object is copied, and it is not used for `Systems`. With
         ``n_states="auto"``, settings that are not given are chosen by leave-one-out predictions of the labels: first
-        states and delay, then moments and centring for the three best of them. If a class has only one sequence, the
-        rule of `LDSKMeans` is used instead.
+        the number of states and the delay, then moments and centring for the three best combinations. If a class has
+        only one sequence, the rule of `LDSKMeans` is used instead.
     kernel : str or kernel object
         A registered name, or an object with the methods of a kernel.
     moments : {"auto", "none", "level", "size", "both"}
@@ -244,8 +244,8 @@ class LDSClassifier(ClassifierMixin, SequenceEstimator):
         Returns
         -------
         ndarray of shape (N, n_classes), or (N,) for two classes
-            Larger scores mean more evidence. For two classes, the result is the score of the second minus that of the
-            first.
+            Larger scores mean more evidence. For two classes, the result is the score of the second class minus the
+            score of the first class.
         """
         scores = self._class_scores(X)
         return scores[:, 1] - scores[:, 0] if len(self.classes_) == 2 else scores

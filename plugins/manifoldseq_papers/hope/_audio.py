@@ -131,7 +131,7 @@ def example(folder: Path) -> Path:
 
 
 def read_audio(path: str | os.PathLike[str]) -> tuple[Samples, int]:
-    """Read a SPHERE or RIFF file of 16-bit samples; the results and errors are those of `read_sphere`."""
+    """Read a SPHERE or RIFF file of 16-bit samples; the results and errors are as for `read_sphere`."""
     path = Path(path)
     with ms.storage.open_file(path) as file:
         start = file.read(len(_MAGIC))
