@@ -78,8 +78,8 @@ def implicit_gradient(result: Result[Any], params: Any, *, problem: Callable[[An
     given = problem(params)
     if given.equalities or given.inequalities:
         raise ValueError(
-            "implicit_gradient does not support equalities and inequalities, along which the solution moves: use a "
-            "manifold for them, or bounds (ms.manifolds.Box)"
+            "implicit_gradient does not support equalities and inequalities: express them by a manifold, or by bounds "
+            "(ms.manifolds.Box)"
         )
     if shapes(cotangent) != shapes(result.x) or not all(np.isfinite(leaf).all() for leaf in leaves(cotangent)):
         raise ValueError(

@@ -196,7 +196,8 @@ class _Loop:
         threads = blas_threads()
         if record["blas_threads"] != threads:
             warnings.warn(
-                f"resumed with {threads} BLAS threads, written with {record['blas_threads']}: the last bits may differ",
+                f"the run is resumed with {threads} BLAS threads, but its checkpoint was written with "
+                f"{record['blas_threads']}: results may differ in the last digits",
                 stacklevel=4,
             )
         first, recent = _measures_from(record["first"]), tuple(map(_measures_from, record["recent"]))

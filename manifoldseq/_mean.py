@@ -260,7 +260,7 @@ def _weights(weights: Any, n: int) -> np.ndarray:
     if w.shape != (n,):
         raise ValueError(f"weights must have shape ({n},), one for each point; got {w.shape}")
     if not np.isfinite(w).all() or (w < 0).any() or not w.sum() > 0:
-        raise ValueError("weights must be finite and not negative, and one of them positive")
+        raise ValueError("weights must be finite and not negative, and at least one must be positive")
     return w / w.sum()
 
 

@@ -374,7 +374,9 @@ def _single(
         if isinstance(until := getattr(error, "run", None), Run):
             final = _final(until, keep_best)
             error.result = _result(problem, called, until, final, component, stop)  # type: ignore[attr-defined]
-            error.add_note(f"raised in iteration {until.nit + 1}; .result of this exception has the best point before")
+            error.add_note(
+                f"iteration {until.nit + 1} raised this error; its attribute result has the best earlier point"
+            )
         raise
     if solver.deterministic:
         final = _final(run, keep_best)

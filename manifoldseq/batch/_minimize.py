@@ -162,7 +162,7 @@ def _solver(solver: str | Solver, options: Mapping[str, Any] | None, problems: S
     if not isinstance(algorithm, LineSearch):
         joint = ", or minimize one problem over Power(M, n) whose residuals depend on one point each"
         raise ValueError(
-            f"solver={quoted(solver)} is not a descent and a search: choose 'bb', 'cg', 'gd', 'lbfgs' "
+            f"solver={quoted(solver)} cannot solve batches: choose 'bb', 'cg', 'gd', 'lbfgs' "
             f"or an ms.solvers.LineSearch of your own{joint if isinstance(algorithm, LM) else ''}"
         )
     return algorithm

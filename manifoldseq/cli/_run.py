@@ -293,7 +293,7 @@ def already_done(directory: Path, fingerprint: str) -> bool:
         return False
     if document.get("fingerprint") != fingerprint:
         raise BadInput(
-            f"{directory} contains a finished run of other data or settings: choose another directory with -o"
+            f"{directory} contains a finished run with other data or settings: choose another directory with -o"
         )
     return True
 
@@ -319,7 +319,7 @@ def model_kept(directory: Path, fingerprint: str) -> bool:
     if not _has_model(directory):
         return False
     if run_of(directory).get("fingerprint") != fingerprint:
-        raise BadInput(f"{directory} contains the model of other data or settings: choose another directory with -o")
+        raise BadInput(f"{directory} contains a model for other data or settings: choose another directory with -o")
     return True
 
 

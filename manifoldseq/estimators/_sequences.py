@@ -148,8 +148,8 @@ def _as_list(X: Any, name: str) -> list[Any]:
         raise ValueError(f"{name} is an array with {X.ndim} dimensions: {ask}, {hint}")
     if hasattr(X, "columns") or hasattr(X, "column_names"):
         raise ValueError(
-            f"{name} is a data frame: {ask}, one per sequence; of a long table, one row per time step with the id of "
-            f"its sequence in a column, pass manifoldseq.storage.from_frame({name}, id='id').sequences"
+            f"{name} is a data frame: {ask}, one per sequence. If each row is a time step and a column has the ids of "
+            f"the sequences, pass manifoldseq.storage.from_frame({name}, id='id').sequences"
         )
     if hasattr(X, "get_group"):  # the groups of a data frame
         raise ValueError(

@@ -65,7 +65,7 @@ than `_ALIKE` (`make bench-real ARGS=verdicts`: hits and false alarms).
 """
 _DESCRIBED = 2000
 """Maximum number of members for which descriptions are computed."""
-_NOT_RIGHT = "which does not say that they are right"
+_NOT_RIGHT = "which does not show that they are correct"
 _ROWS = 20_000
 """Maximum number of rows; if there are more, this number is drawn and all figures come from fits to these rows."""
 _MANY = 2000

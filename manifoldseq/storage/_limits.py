@@ -103,12 +103,12 @@ def require_memory(path: FilePath, needed: int, *, taken: int = 0) -> None:
     allowed = (available_memory() + taken) // 2
     if needed > allowed:
         raise ReadError(
-            f"{path} would take {needed / 2**30:.3g} GiB of memory, but a reader may use only "
+            f"{path} would need {needed / 2**30:.3g} GiB of memory, but a reader may use only "
             f"{allowed / 2**30:.3g} GiB here: split the file, or keep fewer channels or time steps"
         )
     if needed > _UNSUSPECTED and needed > DEFLATE_RATIO * (size := _size(path)):
         raise ReadError(
-            f"{path} would take {needed / 2**30:.3g} GiB of memory out of {size} bytes, as a decompression bomb does: "
+            f"{path} has {size} bytes but would need {needed / 2**30:.3g} GiB of memory, like a decompression bomb: "
             "if the file is trusted, save it without compression"
         )
 
@@ -147,7 +147,7 @@ def require_inflated(path: FilePath, needed: int) -> None:
     limit = _inflation.get()
     if needed - _size(path) > limit:
         raise ReadError(
-            f"{path} would inflate to {needed / 2**30:.3g} GiB, but only {limit / 2**30:.3g} GiB more than its size "
+            f"{path} needs {needed / 2**30:.3g} GiB in memory, but only {limit / 2**30:.3g} GiB more than its size "
             f"on disk are allowed: if the file is trusted, pass inflation={needed:.2g} (--read inflation={needed:.2g})"
         )
 
@@ -344,7 +344,7 @@ def decoding(path: FilePath, kind: str) -> Iterator[None]:
     except Exception as error:
         detail = " ".join(f"{type(error).__name__}: {error}".split())
         raise ReadError(
-            f"{path} cannot be read as {kind} ({detail[:150]}): it is damaged or has another format, save it again"
+            f"{path} cannot be read as {kind} ({detail[:150]}): it is damaged or has another format; save it again"
         ) from error
 
 

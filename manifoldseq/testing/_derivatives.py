@@ -55,7 +55,7 @@ def check_gradient(problem: Problem | tuple[Manifold, Objective], x: Any = None,
     >>> print(ms.testing.check_gradient((manifold, right)))  # doctest: +ELLIPSIS
     gradient on Stiefel(n=3, p=1): every law holds
       ok      gradient is finite, in the structure of the point
-      ok      value is that of the fused evaluation: 0.0e+00
+      ok      value equals the value of value_and_gradient: 0.0e+00
       ok      gradient: slope ...
     >>> wrong = ms.objective(lambda X: (X * (S @ X)).sum(), lambda X: 2.02 * S @ X)
     >>> ms.testing.check_gradient((manifold, wrong)).ok
@@ -129,7 +129,8 @@ def gradient_laws(exam: Examination, problem: Problem[Point], x: Point, rng: np.
     eps = float(np.finfo(dtype_of(x)).eps)
     scale = abs(fun) + norm(egrad) * norm(x)
     exam.law(
-        "value is that of the fused evaluation", lambda: within(abs(f.value(x) - fun), 1e4 * eps * max(scale, 1e-300))
+        "value equals the value of value_and_gradient",
+        lambda: within(abs(f.value(x) - fun), 1e4 * eps * max(scale, 1e-300)),
     )
     if has_quotient(manifold):
         # at a minimum of value zero, turning the point by rounding still costs the square of it

@@ -77,7 +77,7 @@ def check_solver(
             continue
         exam.law(f"{where}a repeated step gives the same result and does not change the state", case.pure)
         exam.law(f"{where}measures agree with the objective", case.honest)
-        exam.law(f"{where}a run resumed after an interrupt is the same as without one", case.resumes)
+        exam.law(f"{where}a resumed run equals a run without an interrupt", case.resumes)
         if minimum is not None:
             exam.law(
                 f"{where}solves it",

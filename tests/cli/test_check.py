@@ -93,7 +93,7 @@ def test_what_passes_was_exercised(checked: Check) -> None:
     status, lines = checked(*RUN)
     assert status == 0 and lines[-1] == "5 records checked: 5 tested and passed."
     assert "  ok      reads it as SequenceData: 1 sequences" in lines
-    assert "  ok      to_item makes a point an item like those of the example" in lines
+    assert "  ok      to_item converts a point to an item with the shapes of the example" in lines
 
 
 def test_reproductions_are_never_run_and_named(checked: Check) -> None:

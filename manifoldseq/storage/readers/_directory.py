@@ -170,7 +170,7 @@ def sequence_files(path: FilePath) -> tuple[list[tuple[Path, str | None]], Path 
             (file, folder.name) for folder in entries for file in (_entries(folder) if folder.is_dir() else [folder])
         ]
         if wrong := [file for file, folder in files if file.is_dir() or file.name == folder]:
-            raise ReadError(f"{wrong[0]} is {_what(wrong[0])}: keep one subfolder per label with files only")
+            raise ReadError(f"{wrong[0]} is {_what(wrong[0])}: keep one subfolder per label, and only files in each")
     kinds = sorted({file.suffix.lower() for file, _ in files})
     if len(kinds) != 1 or kinds[0] not in _KINDS:
         found = f"files of the kinds {', '.join(kinds)[:80]}" if kinds else "no files"
@@ -207,9 +207,8 @@ def listed_labels(
     if places is None:
         titles = ", ".join(lines[0][1])[:200]
         raise ReadError(
-            f"{file}, line {lines[0][0]} has the cells {titles}, of which two are in use: call one "
-            f"{quoted(what)} or 'id', "
-            "and one 'label', or name them with id=… and label=… (--read label=…)"
+            f"{file}, line {lines[0][0]} has the cells {titles}, but the columns of names and labels are unknown: call "
+            f"one {quoted(what)} or 'id', and one 'label', or name them with id=… and label=… (--read label=…)"
         )
     members: dict[str, set[int]] = {}
     for i, one in enumerate(ids):
@@ -222,14 +221,14 @@ def listed_labels(
         where = f"{file}, line {number}"
         if len(cells) != len(lines[0][1]) or len(cells) < 2:
             many = "two" if len(lines[0][1]) < 3 else len(lines[0][1])
-            raise ReadError(f"{where} has not {many} cells: write the name of a {what}, a comma and its label")
+            raise ReadError(f"{where} does not have {many} cells: write the name of a {what}, a comma and its label")
         name, text = cells[places[0]], cells[places[1]]
         if name not in members:
             others += [name] if k else []
             continue
         if len(members[name]) > 1:
             both = " and ".join((files or ids)[i] for i in sorted(members[name])[:2])
-            raise ReadError(f"{where}: {name} may be {both}: write the whole name of the file")
+            raise ReadError(f"{where}: {name} matches {both}: write the whole name of the file")
         (i,) = members[name]
         if i in found:
             raise ReadError(f"{where} names {ids[i]} again, after line {found[i][1]}: keep one of the two")
@@ -240,7 +239,7 @@ def listed_labels(
     unknown = f"{', '.join(others[:3])}{', …' if len(others) > 3 else ''}"
     if missing := [one for i, one in enumerate(ids) if i not in found]:
         more = f" and {len(missing) - 1} more" if len(missing) > 1 else ""
-        strange = f" ({unknown} in it {'is' if len(others) == 1 else 'are'} no {what} there)" if others else ""
+        strange = f" ({unknown}: no such {what})" if others else ""
         raise ReadError(f"{file} has no label for {missing[0]}{more}{strange}: write one line for each {what}")
     if others:
         many = f"{what}{'s' * (len(others) > 1)} not in the {'folder' if files else 'data'}"

@@ -193,7 +193,7 @@ def _fields(path: Path, raw: bytes) -> dict[str, str]:
             raise ms.storage.ReadError(
                 f"{path}: its header has the line {line[:40]!r}, not 'name -type value': the file may be damaged"
             )
-    raise ms.storage.ReadError(f"{path}: its header has no line end_head: the file is damaged, copy it again")
+    raise ms.storage.ReadError(f"{path}: its header has no line end_head: the file is damaged; copy it again")
 
 
 def _number(path: Path, fields: dict[str, str], name: str, default: int | None = None, least: int = 1) -> int:
