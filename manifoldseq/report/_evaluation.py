@@ -166,7 +166,7 @@ def plot_nearest(distances: ArrayLike, ax: Axes | None = None) -> Axes:
 
 
 def draw_evaluation(fitted: Fitted, evaluation: Evaluation) -> list[Drawing]:
-    """Draw the figures of an evaluation in addition to the comparison, which a page draws from the rows.
+    """Draw the figures of an evaluation, except the comparison of the rows, which a page draws itself.
 
     Parameters
     ----------

@@ -80,7 +80,7 @@ class Solver(ABC):
         """Return the measures of `state`, the last of `recent`, with the curvature along the remaining gradient.
 
         If the manifold has a boundary, they also contain `pushed_inward`. The method is called before a run ends with
-        success, and its evaluations are counted. The default is for states that hold an :class:`Iterate` with a
+        success, and its evaluations are counted. The default requires states that contain an :class:`Iterate` with a
         gradient.
         """
         measured = self.curvature and state.get("egrad") is not None
@@ -100,8 +100,8 @@ class Solver(ABC):
         """Return a step along negative curvature, or None if no such step decreases the objective.
 
         The method is called if the objective does not decrease further and the curvature ahead is negative. A run with
-        a special symmetry can approach a saddle without reaching a point where :func:`stationary` holds. The default is
-        for states that hold an :class:`Iterate` with a gradient.
+        a special symmetry can approach a saddle without reaching a point where :func:`stationary` holds. The default
+        requires states that contain an :class:`Iterate` with a gradient.
         """
         if self.constraints or not self.curvature or state.get("egrad") is None:
             return None
@@ -118,7 +118,7 @@ class Solver(ABC):
     def unclaimed_slope(self, problem: Problem, state: State, now: Measures) -> float:
         """Return the slope of the objective at `state` minus the slope from the gradient, zero if they agree.
 
-        The method is called before a run ends with success, and its evaluations are counted. If the state holds no
+        The method is called before a run ends with success, and its evaluations are counted. If the state contains no
         :class:`Iterate`, the gradient is evaluated again. Zero is returned for a solver that needs no gradient.
         """
         if all(state.get(name) is not None for name in Iterate._fields):

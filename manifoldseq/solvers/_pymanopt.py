@@ -132,7 +132,7 @@ class Pymanopt(Solver):
         return NEEDS[self.optimizer]
 
     def seeded(self, seed: int) -> Pymanopt:
-        """Return the solver that draws from `seed` unless it has one."""
+        """Return the solver with this seed, unless its options contain a seed."""
         return self if self.seed is not None or self.optimizer not in DRAWS else replace(self, seed=seed)
 
     def until(self, stop: StoppingRule, reference: float) -> Pymanopt:

@@ -146,7 +146,7 @@ class Stochastic(Solver):
         return {}
 
     def seeded(self, seed: int) -> Solver:
-        """Return the solver with this seed, unless it has one."""
+        """Return the solver with this seed, unless its options contain a seed."""
         return self if self.seed is not None else replace(self, seed=seed)
 
     def init(self, problem: Problem[Point], point: Point) -> tuple[State, Measures]:

@@ -223,7 +223,8 @@ def solve_common_problem(
     Raises
     ------
     ValueError
-        If weights are not one finite number per system, or if the kernel does not allow compression.
+        If `beta` does not have one finite number per system, or if `compress` is True and the kernel does not support
+        compression.
 
     References
     ----------
