@@ -217,15 +217,15 @@ class LDSKMeans(Chosen, ClassNamePrefixFeaturesOutMixin, TransformerMixin, Clust
         ``n_init="auto"`` and ``init="k-means++"``. The best of ten starts varies less than a single start. Fits with
         different seeds therefore agree at least about as well as this value.
     silhouette_ : float
-        Mean silhouette by distances in feature space: 1 for clusters far from each other, 0 between two. With more than
-        250 sequences, it is computed from 250 evenly spaced sequences, unless the fit has compared all pairs. NaN for
-        one cluster. Absent after `partial_fit`, and after Ctrl-C.
+        Mean silhouette by distances in feature space: 1 for members of well separated clusters, 0 for members between
+        two clusters. With more than 250 sequences, it is computed from 250 evenly spaced sequences, unless the fit has
+        compared all pairs. NaN for one cluster. Absent after `partial_fit`, and after Ctrl-C.
     moment_weights_ : ndarray of shape (2 d,)
         Weights of the `MomentKernel`; absent if only dynamics are compared.
     counts_ : ndarray of shape (K,), int
         Number of systems of each centre: the sizes of the clusters, or the numbers seen by `partial_fit`.
     n_features_in_ : int
-        Number of channels of the sequences, or of outputs of the `Systems`, of `fit`.
+        Number of channels of the sequences, or of outputs of the `Systems`, in the fit.
     feature_names_in_ : ndarray of str of shape (d,)
         Names of the channels, if every sequence of `fit` is a data frame.
     scale_ : ndarray of shape (d,)

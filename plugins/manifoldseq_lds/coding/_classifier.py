@@ -67,8 +67,8 @@ def _check_calibrated(model: Any) -> None:
         raise AttributeError("this LDSClassifier is not fitted yet: call fit before predict_proba")
     rare = model.classes_[np.bincount(model.targets_).argmin()]
     raise AttributeError(
-        f"probabilities are not available, because class {quoted(rare.item())} has only one sequence in fit and cannot be "
-        "held out for the calibration: pass two or more sequences of each class"
+        f"probabilities are not available, because class {quoted(rare.item())} has only one sequence in fit, so that "
+        "it cannot be held out for the calibration: pass two or more sequences of each class"
     )
 
 
