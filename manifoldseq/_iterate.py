@@ -80,7 +80,7 @@ def iterate(
     Raises
     ------
     TypeError
-        If a state contains other types than those listed above.
+        If a state contains other types than the types listed above.
     ValueError
         If `resume` is True without a checkpoint, or if the checkpoint belongs to other data.
 

@@ -63,9 +63,9 @@ def apply(run_dir: Path, data: tuple[str, ...], reading: tuple[str, ...], views:
     columns with these values filled in. If known, `deviation` has the standard deviations of the filled values (zero
     for recorded values).
 
-    Columns are matched with those of the fit by name, in any order, and other columns are ignored. The --read options
-    of the fit apply to files of the same kind. For a model of views, DATA is one file, or one file per view in the
-    order of the fit; a view without a file is missing.
+    The columns of the fit are found by name, in any order, and other columns are ignored. The --read options of the fit
+    apply to files of the same kind. For a model of views, DATA is one file, or one file per view in the order of the
+    fit; a view without a file is missing.
 
     \b
     Examples:

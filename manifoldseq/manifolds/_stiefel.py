@@ -146,8 +146,8 @@ class Stiefel(_OrthonormalColumns):
         Numbers of rows and columns, n ≥ p. For n = p this is the orthogonal group with its two components, see
         :class:`Orthogonal`.
     metric : {"embedded", "canonical"}
-        The canonical metric is ``<U, V> = tr Uᵀ(I − ½ XXᵀ)V``: squared lengths of rotations within the span of the
-        columns are half of those in the embedded metric.
+        The canonical metric is ``<U, V> = tr Uᵀ(I − ½ XXᵀ)V``: rotations within the span of the columns have half the
+        squared length that they have in the embedded metric.
 
     Raises
     ------

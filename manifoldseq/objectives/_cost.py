@@ -100,7 +100,7 @@ class Differentiated(ABC):
         """Return the exception for a cost that is written with another library."""
         name = getattr(self.cost, "__name__", "function")
         return TypeError(
-            f"the {self.what} {name} is written with {library}, and its derivatives would be those of {self.library}: "
+            f"the {self.what} {name} is written with {library}, but would be differentiated by {self.library}: "
             f'pass manifoldseq.objective({name}, backend="{library}"), or pass its gradient'
         )
 

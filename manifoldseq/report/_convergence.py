@@ -36,7 +36,8 @@ def plot_convergence(
 
     Parameters
     ----------
-    result : Result, Run, fitted estimator, Fitted, RunFiles, mapping of str to sequence of float, or mapping of those
+    result : Result, Run, fitted estimator, Fitted, RunFiles, mapping of str to sequence of float, or mapping of names
+    to these
         An object with a history, or the history itself: columns of equal length with ``"fun"`` and optionally
         ``"nit"``, ``"time"`` and ``"nfev"``. Several runs by name give one line each and a legend.
     ax : matplotlib.axes.Axes, optional

@@ -96,7 +96,7 @@ class AugmentedLagrangian(Solver):
 
     Examples
     --------
-    The point of the unit circle with the smallest sum among those with x₁ ≥ 0.6:
+    The point of the unit circle with x₁ ≥ 0.6 that has the smallest sum of coordinates:
 
     >>> import numpy as np, manifoldseq as ms
     >>> f = ms.objective(lambda x: x.sum(), np.ones_like)

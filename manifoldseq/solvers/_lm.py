@@ -83,7 +83,7 @@ class LM(Solver):
     def init(self, problem: Problem[Point], point: Point) -> tuple[State, Measures]:
         """Return the state at the start, with the first step."""
         if problem.manifold.bounded:
-            raise ValueError(f"LM does not support bounds such as those of {problem.manifold!r}: use solver='lbfgs'")
+            raise ValueError(f"LM does not support the bounds of {problem.manifold!r}: use solver='lbfgs'")
         system = _system(problem)
         graduated = [block.loss for block in system.blocks if isinstance(block.loss, Graduated)]
         widened = 1.0

@@ -90,7 +90,7 @@ class SQP(Solver):
 
     Examples
     --------
-    The point of the unit circle with the smallest sum among those with x₁ ≥ 0.6:
+    The point of the unit circle with x₁ ≥ 0.6 that has the smallest sum of coordinates:
 
     >>> import numpy as np, manifoldseq as ms
     >>> f = ms.objective(lambda x: x.sum(), np.ones_like)
@@ -118,7 +118,7 @@ class SQP(Solver):
         clarabel()
         if problem.manifold.bounded:
             raise ValueError(
-                f"SQP does not support bounds such as those of {problem.manifold!r}: write them as inequalities on "
+                f"SQP does not support the bounds of {problem.manifold!r}: write them as inequalities on "
                 "ms.manifolds.Euclidean, or use solver='augmented-lagrangian'"
             )
         penalized = Penalized(problem, None, 1.0, None)

@@ -199,7 +199,7 @@ def _rows(case: _Case, K: np.ndarray, limit: float) -> Verdict:
         except Exception as error:
             return False, f"P[{rows!r}] raised {type(error).__name__}: {error}"
         if not off <= limit:
-            return False, f"cross(P[{rows!r}], P) differs by {off:.2g} from those rows of cross(P, P)"
+            return False, f"cross(P[{rows!r}], P) differs by {off:.2g} from the same rows of cross(P, P)"
     return True, ""
 
 

@@ -135,7 +135,7 @@ def _domain(record: hooks.DomainSpec) -> Report:
             return False, "it did not return a tuple of finite arrays"
         pairs = zip(item, items[0], strict=False)  # an item may say more than a point does
         off = [(np.shape(a), np.shape(b)) for a, b in pairs if np.shape(a) != np.shape(b)]
-        return unless(f"a part has shape {off[0][0]}, that of the example {off[0][1]}" if off else None)
+        return unless(f"a part has shape {off[0][0]}, but the example has {off[0][1]}" if off else None)
 
     exam.law("to_item converts a point to an item with the shapes of the example", becomes)
     return exam.report()

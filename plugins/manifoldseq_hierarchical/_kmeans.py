@@ -64,7 +64,7 @@ class SubspaceKMeans(ClusterMixin, SubspaceCodes, ModelEstimator):
     """Cluster frames, and find the coordinates that separate the clusters best.
 
     The default objective is the posterior density of a Gaussian mixture with one shrunk covariance (a tied mixture),
-    whose means lie in a subspace. EM with soft assignments maximizes it. The coordinates are those of linear
+    whose means lie in a subspace. EM with soft assignments maximizes it. The coordinates are the result of linear
     discriminant analysis of the clusters. The other objective is F(V, m, mu), equation (1) of the paper, in the metric
     of the unscaled columns. Its algorithm assigns each frame to the nearest centroid in the coordinates ``V' x``, and
     then computes V, m and mu in closed form for these labels.

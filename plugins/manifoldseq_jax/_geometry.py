@@ -347,9 +347,9 @@ class _Product(Geometry):
 def geometry(manifold: Any) -> Geometry:
     """Return the geometry of a manifold in jax; ``geometry.register(itsclass)`` adds one, see :class:`Geometry`."""
     raise TypeError(
-        f"{manifold!r} has no geometry in jax. Supported are Euclidean, Sphere, Oblique, Stiefel, Orthogonal, "
-        "SpecialOrthogonal, Grassmann, SymmetricPositiveDefinite, Positive, OpenBox, BoundedDiagonal, products and "
-        "powers of them; @manifoldseq_jax.geometry.register(its class) adds another one"
+        f"{manifold!r} has no geometry in jax. The supported manifolds are Euclidean, Sphere, Oblique, Stiefel, "
+        "Orthogonal, SpecialOrthogonal, Grassmann, SymmetricPositiveDefinite, Positive, OpenBox, BoundedDiagonal, "
+        "products and powers of them; @manifoldseq_jax.geometry.register(its class) adds another one"
     )
 
 

@@ -319,6 +319,6 @@ def check_same(mixture: Mixture, n_components: int, n_latent: int, full: bool) -
     """Raise ValueError if the settings no longer describe a mixture."""
     if (mixture.n_components, mixture.n_latent, mixture.full) != (n_components, n_latent, full):
         raise ValueError(
-            f"the settings differ from those of {quoted(mixture)}, which earlier batches fitted: restore them, or use "
-            "a new estimator"
+            f"the settings differ from the settings of {quoted(mixture)}, which was fitted to earlier batches: restore "
+            "them, or use a new estimator"
         )

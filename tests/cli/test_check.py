@@ -163,7 +163,7 @@ def test_plots_draw_the_estimators_that_name_them(checked: Check) -> None:
         (("readers", 'ReaderSpec("x", ("*",), lambda path: 3, example=example)'), "it gave int in place of"),
         (
             ("domains", 'DomainSpec("x", stiefel, lambda x: (x.T,), items)'),
-            "a part has shape (2, 4), that of the example",
+            "a part has shape (2, 4), but the example has",
         ),
         (("domains", 'DomainSpec("x", stiefel, lambda x: (x,), lambda rng: [(np.nan,)] * 2)'), "item 0 is not a tuple"),
         (("reproductions", 'ReproductionSpec("x", "nowhere:run")'), "No module named 'nowhere'"),

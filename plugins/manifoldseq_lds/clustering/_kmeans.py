@@ -437,8 +437,8 @@ class LDSKMeans(Chosen, ClassNamePrefixFeaturesOutMixin, TransformerMixin, Clust
             lost = float((kernel.diag(whole) - own)[deficient].max())
             warnings.warn(
                 f"the outputs C of centres {np.flatnonzero(deficient).tolist()} are rank-deficient, so that no "
-                "equivalent system has orthonormal outputs: systems_ contains the nearest systems, whose kernel with "
-                f"the centre is up to {lost:.2g} below that of the centre with itself; choose fewer states",
+                "equivalent system has orthonormal outputs: systems_ contains the nearest systems, whose kernel "
+                f"value with the centre is lower by up to {lost:.2g} than k(centre, centre); choose fewer states",
                 stacklevel=4,
             )
         return systems

@@ -174,7 +174,7 @@ class LDSClassifier(ClassifierMixin, SequenceEstimator):
         y : array-like of shape (N,)
         observers, checkpoint, resume
             As in `manifoldseq.models.Stages`: an iteration compares one setting, identifies one batch of sequences, or
-            fits the classifier to all sequences or to those outside one fold.
+            fits the classifier to all sequences or to the sequences outside one fold.
 
         Raises
         ------

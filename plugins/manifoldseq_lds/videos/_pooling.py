@@ -433,8 +433,8 @@ def _given(X: Any) -> list[Blocks] | None:
             raise ValueError(f"item {i} has no blocks: cut all videos into blocks, or none")
         if size != sizes[0]:
             raise ValueError(
-                f"the blocks of item {i} have {size} pixels but those of item 0 have {sizes[0]}: cut all videos in the "
-                "same way"
+                f"the blocks of item {i} have {size} pixels, but the blocks of item 0 have {sizes[0]}: cut all videos "
+                "in the same way"
             )
     return list(X)
 
