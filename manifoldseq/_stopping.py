@@ -354,8 +354,8 @@ class PredictedDecrease(StoppingRule):
     step : float, optional
         The tolerance of the distance to the minimizer, relative to the point. The default is a hundredth of √tol, 1e-7.
     feasibility : float
-        For a problem with constraints: the largest violation, and the largest complementarity of an inequality and its
-        multiplier, with which the problem counts as solved.
+        For a problem with constraints, the tolerance of the violations, and of the complementarity of each inequality
+        and its multiplier.
 
     Notes
     -----
@@ -522,8 +522,8 @@ class GradientNorm(StoppingRule):
         used if it is larger. If the start is far away, this norm says little about the accuracy of the result: see
         :class:`PredictedDecrease`.
     feasibility : float
-        For a problem with constraints: the largest violation, and the largest complementarity of an inequality and its
-        multiplier, with which the problem counts as solved.
+        For a problem with constraints, the tolerance of the violations, and of the complementarity of each inequality
+        and its multiplier.
 
     Notes
     -----

@@ -18,8 +18,8 @@ class Fitted:
     ----------
     estimator : estimator
         The estimator after `fit`, which is not changed.
-    data : SequenceData, list of array-like of shape (T_i, d), or other data as for its `fit` labels : array-like of
-    shape (N,), optional
+    data : SequenceData, list of array-like of shape (T_i, d), or other data as for its `fit`
+    labels : array-like of shape (N,), optional
         The known classes; by default the labels of the `SequenceData`.
     name : str
         The name of the run, for the headings of a page.

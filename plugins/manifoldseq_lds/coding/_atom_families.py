@@ -35,7 +35,8 @@ class AtomProblem:
         The N data that use the atom, or all data.
     beta : array of shape (N,)
         ``-z_ir / N`` of (10).
-    others : packed atoms gamma : array of shape (J,)
+    others : packed atoms
+    gamma : array of shape (J,)
         ``sum_i z_ir z_ij / N``, which is zero for the atom itself.
     own : float
         The weight of k(S, S), for kernels whose k(S, S) is not constant: ``sum_i z_ir^2 / 2 N``.
