@@ -43,8 +43,8 @@ class Problem(Generic[Point]):
         Constraints h = 0 and g ≤ 0 in addition to the manifold, for solvers that support them: one or several functions
         of the point that return a number or an array of any shape. They are differentiated by autograd, unless
         :func:`manifoldseq.constraint` was given their derivative. ``scipy.optimize.LinearConstraint`` and ``Bounds``
-        refer to the flat point (all entries in the order of the factors). In either argument, their entries with equal
-        bounds become equalities and the others inequalities, upper bounds first.
+        refer to the flat point (all entries in the order of the factors). Entries with equal bounds become equalities,
+        and the other entries become inequalities, with the upper bounds first, regardless of the argument.
     gradient : callable, optional
         ``gradient(point)``, the Euclidean gradient of a cost, in the structure of the point. Without it the cost is
         differentiated by autograd and must be written with ``autograd.numpy``.

@@ -30,8 +30,8 @@ def take_steps(solver: Solver, problem: Problem, state: State, n_steps: int) -> 
     state : dict
         The new state, with the point at ``state["x"]``.
     measures : Measures
-        The measures of that state. ``status`` is the reason if the solver ended: NON_FINITE if a step overflowed, which
-        is discarded.
+        The measures of this state. If the solver ended, ``status`` is the reason. A step that overflows is discarded,
+        and the status is NON_FINITE.
 
     Examples
     --------

@@ -182,7 +182,7 @@ def read(images: Any, some: slice, dtype: Any) -> Array:
         first = np.flatnonzero((rows > _largest(dtype)).any(axis=1))[0]
         raise ValueError(
             f"image {some.start + first} of X has pixels as large as {rows[first].max():.0e}, too large to be squared "
-            f"in {np.dtype(dtype)}: divide X by its largest"
+            f"in {np.dtype(dtype)}: divide X by its largest entry"
         )
     return pixels
 

@@ -156,7 +156,7 @@ class VectorFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
             rows = self._lifted(rows)
             self.lift_ = float(self.lift) * _typical_length(rows)
         if not np.isfinite(self.lift_) or not np.isfinite(self.mean_).all():
-            raise ValueError("the entries of X are too large to be summed: divide X by the largest")
+            raise ValueError("the entries of X are too large to be summed: divide X by its largest entry")
         if self.center and not rows.any():
             raise ValueError("all rows of X are equal (or there is one sample): pass rows that differ")
         if self.lift_ > 0:

@@ -545,7 +545,9 @@ class ProjectedMixture(  # pyright: ignore[reportIncompatibleMethodOverride]  # 
             data = Data(rows, weight, self._second_moment(rows, weight), n, checked=True)
         energy = data.energy
         if not np.isfinite(energy):
-            raise ValueError(f"the entries of X are too large to be squared in {rows.dtype}: divide X by the largest")
+            raise ValueError(
+                f"the entries of X are too large to be squared in {rows.dtype}: divide X by its largest entry"
+            )
         if energy == 0:
             raise ValueError(
                 "X does not vary (one sample, equal rows, or values whose squares underflow): pass rows that differ"

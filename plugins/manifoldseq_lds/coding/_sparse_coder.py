@@ -166,8 +166,8 @@ class LDSSparseCoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Sequence
             atoms = systems if given is None else given
             if (atoms.n_outputs, atoms.n_states) != (systems.n_outputs, systems.n_states):
                 raise ValueError(
-                    f"the dictionary has {atoms.n_outputs} outputs and {atoms.n_states} states, the data "
-                    f"{systems.n_outputs} and {systems.n_states}: identify both in the same way"
+                    f"the dictionary has {atoms.n_outputs} outputs and {atoms.n_states} states, but the data "
+                    f"have {systems.n_outputs} and {systems.n_states}: identify both in the same way"
                 )
         else:
             if len(systems) < self.n_atoms:

@@ -783,7 +783,7 @@ class LDSIdentifier(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None)
         ----------
         X : list of array-like of shape (T_i, d)
         systems : Systems, optional
-            One per sequence.
+            One system per sequence.
         inputs : list of array-like of shape (T_i, p), optional
 
         Returns
