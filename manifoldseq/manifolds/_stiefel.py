@@ -176,8 +176,8 @@ class Stiefel(_OrthonormalColumns):
     >>> M.dim, bool(M.feasibility(X) < 1e-14)
     (7, True)
 
-    In the first step, each column is rotated by one radian in a separate plane. In the second step, both columns are
-    rotated by one radian in their common plane:
+    The matrix `apart` rotates each column by one radian in a separate plane, and `turned` rotates both columns by one
+    radian in their common plane:
 
     >>> c, s = np.cos(1.0), np.sin(1.0)
     >>> X, apart = np.eye(5)[:, :2], np.array([[c, 0], [0, c], [s, 0], [0, s], [0, 0]])
