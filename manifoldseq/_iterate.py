@@ -108,7 +108,7 @@ def iterate(
 
 
 class Asks(NamedTuple):
-    """What the loop asks of a solver between its steps."""
+    """The functions of a solver that the loop calls between its steps."""
 
     confirm: Callable[[State, RunSoFar], Measures] | None = None
     """Before a run ends as solved or stuck: the measures of the iterate with what lies ahead."""
@@ -131,7 +131,7 @@ def confirmed(
     resume: bool,
     trusted: bool = False,
 ) -> Run:
-    """Run :func:`iterate` with a solver of which more can be asked than a step.
+    """Run :func:`iterate` with a solver that provides further functions in addition to its step.
 
     States of a trusted step follow the grammar and are never written to; they are validated and made read-only only
     when they are passed to others.
@@ -433,7 +433,7 @@ def concluded(
 def is_cornered(status: Status | None, current: Measures) -> bool:
     """Return whether a run would end as stalled at a point with negative curvature ahead.
 
-    Where a search fails the gradient may be wrong, and says nothing about curvature.
+    If a search fails, the gradient may be wrong and gives no information about curvature.
     """
     ahead = current.curvature_ahead
     return status is Status.STALLED and ahead is not None and ahead < 0

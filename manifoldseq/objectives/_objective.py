@@ -417,7 +417,7 @@ def _sum_traced(f: Traced, g: Traced) -> Traced:
 
 @dataclass(frozen=True)
 class TracedSum:
-    """The sum of two traced costs; the first `n` arguments are those of the first one."""
+    """The sum of two traced costs; the first `n` arguments belong to the first cost."""
 
     first: Callable[..., Any]
     second: Callable[..., Any]

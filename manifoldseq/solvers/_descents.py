@@ -246,7 +246,7 @@ _SHORT = 0.15
 
 
 class Products(NamedTuple):
-    """Inner products of gradients, preconditioned ones and directions; what is old is transported to the new point."""
+    """Inner products of gradients and directions, with and without preconditioner; old vectors are transported."""
 
     new: Scalar
     """Of the new gradient and the preconditioned new gradient."""
@@ -697,7 +697,7 @@ def _released(
 
 
 def carrier(problem: Problem, at: Iterate, new: Iterate) -> Callable[[Vector], Vector]:
-    """Return what takes a flat tangent vector to the new point, up to a normal part of no effect in products."""
+    """Return the function that transports a flat tangent vector to the new point, up to a normal part."""
     manifold, axis = problem.manifold, problem.axis
     if manifold.metric == "embedded":
         return _same

@@ -110,7 +110,7 @@ class Header:
 
     @property
     def plain(self) -> bool:
-        """Whether the bytes are those of a C-contiguous array of float32 or float64."""
+        """Whether the bytes form a C-contiguous array of float32 or float64."""
         return not self.fortran and self.dtype.isnative and self.dtype == real_dtype(self.dtype)
 
     def size(self, real: bool) -> int:
@@ -150,7 +150,7 @@ def mapped(stream: BinaryIO, header: Header) -> NDArray[Any] | None:
 
 
 def in_one(arrays: Sequence[NDArray[Any]]) -> NDArray[Any] | None:
-    """Return the array whose consecutive rows are those of several arrays, or None if they are not parts of one array.
+    """Return the array of which several arrays are consecutive rows, or None if they are not parts of one array.
 
     Examples
     --------

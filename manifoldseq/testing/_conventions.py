@@ -148,7 +148,7 @@ def _fits(case: Case) -> Verdict:
 
 
 def displayed(*estimators: Any) -> Verdict:
-    """Return whether estimators have a text and, as notebooks ask for it, an HTML display."""
+    """Return whether estimators have a text and an HTML display, which notebooks use."""
     for estimator in estimators:
         repr(estimator)
         html = getattr(estimator, "_repr_html_", None)

@@ -161,7 +161,7 @@ class Examination:
         return bool(verdict.ok)
 
     def part(self, name: str, judge: Callable[[Examination], None]) -> None:
-        """Let `judge` add laws, their names preceded by that of the part; its exception is a failure of the part."""
+        """Let `judge` add laws, with the name of the part as a prefix; an exception is a failure of the part."""
         inner = Examination(name)
         try:
             judge(inner)

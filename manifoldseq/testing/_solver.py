@@ -87,7 +87,7 @@ def check_solver(
 
 
 def lacking(solver: Solver) -> list[str]:
-    """Return what a solver needs of an objective and the default problems have not."""
+    """Return the functions of an objective that a solver needs and the default problems do not have."""
     f = _examples(np.random.default_rng(0))[0][0].objective
     return [need for need in solver.needs if not getattr(f, need, None)]
 

@@ -241,8 +241,8 @@ def uncompiled(function: Callable[..., Any]) -> Callable[..., Any]:
     """Return a function that `torch.compile` does not compile.
 
     In a compiled step of an optimizer, the compiler treats an `OrthonormalParameter` as a plain parameter: `isinstance`
-    is False. The number of products in a retraction also depends on the values. Call this while an optimizer is made,
-    not while a module is imported: it imports the compiler, and so do the optimizers of torch.
+    is False. The number of products in a retraction also depends on the values. Call this function when an optimizer is
+    created, not when a module is imported, because it imports the compiler, as the optimizers of torch do.
     """
     return torch.compiler.disable(function)
 
@@ -254,5 +254,5 @@ def rows_of(W: Any) -> Any:
 
 
 def restored(rows: Any, like: Any) -> Any:
-    """Return what `rows_of` made of a tensor in its shape."""
+    """Return the result of `rows_of` in the shape of the original tensor."""
     return (rows if rows.shape[0] == like.shape[0] else rows.T).reshape(like.shape)

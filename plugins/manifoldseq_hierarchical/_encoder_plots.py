@@ -99,12 +99,12 @@ def accepts(result: Any) -> bool:
 
 
 def draw_distances(ax: "Axes", result: Fitted) -> None:
-    """Draw `plot_distances`, as its record asks for it."""
+    """Draw `plot_distances`, as its record requires."""
     plot_distances(result, ax)
 
 
 def draw_storage(ax: "Axes", result: Fitted) -> None:
-    """Draw `plot_storage`, as its record asks for it."""
+    """Draw `plot_storage`, as its record requires."""
     plot_storage(result, ax)
 
 

@@ -110,12 +110,12 @@ def accepts(result: Any) -> bool:
 
 
 def draw_gain(ax: "Axes", result: Fitted) -> None:
-    """Draw `plot_gain`, as its record asks for it."""
+    """Draw `plot_gain`, as its record requires."""
     plot_gain(result, ax)
 
 
 def draw_coordinates(ax: "Axes", result: Fitted) -> None:
-    """Draw `plot_coordinates`, as its record asks for it."""
+    """Draw `plot_coordinates`, as its record requires."""
     plot_coordinates(result, ax)
 
 

@@ -1,4 +1,4 @@
-"""The manifolds of the core in jax: what one compiled iteration needs of a manifold, and nothing else."""
+"""The manifolds of the core in jax, with the functions that a compiled iteration needs."""
 
 from __future__ import annotations
 

@@ -138,7 +138,7 @@ class Found:
 
 
 def read_table(path: FilePath, text: Text, asked: Asked, said: list[str], *, series: bool = False) -> Found:
-    """Read a table; texts of warnings are appended to `said`. Tables of `series` have no column names."""
+    """Read a table; warnings are appended to `said`. Tables of `series` have no column names."""
     file = TextTable(path, text)
     first, lines, second = _head(file)
     numbers = [*map(str, range(len(first)))]

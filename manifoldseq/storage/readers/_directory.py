@@ -198,8 +198,8 @@ def listed_labels(
 ) -> NDArray[np.str_]:
     """Return the labels of members from a table of names and labels, whose first line may be one of titles.
 
-    Names are the ids, and those of the files with their endings or without. Which columns they are is told by titles,
-    which must be there if there are more than two.
+    Names are the ids, or the names of the files with or without their endings. Titles determine the columns; they are
+    required if there are more than two columns.
     """
     what = "file" if files else "member"
     lines = _rows_of(file, delimiter)

@@ -97,7 +97,7 @@ class ProjectedMixture(  # pyright: ignore[reportIncompatibleMethodOverride]  # 
 
     @property
     def used_parameters_(self) -> dict[str, int]:
-        """The value of ``n_latent="auto"``; `choice_` has that of ``n_components="auto"``."""
+        """The value of ``n_latent="auto"``; `choice_` has the comparison for ``n_components="auto"``."""
         auto = hasattr(self, "weights_") and getattr(self, "n_latent", None) is not None
         return {"n_latent": len(self.components_)} if auto else {}
 
