@@ -361,8 +361,8 @@ class RuleSpec(Record):
 class KernelSpec(Record):
     """A kernel: ``factory(**params) -> manifoldseq.kernels.Kernel``, whose attributes give its domain and properties.
 
-    ``example(rng) -> items`` (default: the domain's); ``invariances`` maps a name to ``transform(item) -> item``
-    that leaves the kernel unchanged.
+    ``example(rng) -> items`` (by default, the example of the domain); ``invariances`` maps a name to ``transform(item)
+    -> item`` that leaves the kernel unchanged.
     """
 
     kind = "kernels"

@@ -89,7 +89,7 @@ class Solver(ABC):
         return confirm(problem, Iterate.of(state), recent, look, self.inverse_hessian(problem, state))
 
     def inverse_hessian(self, problem: Problem, state: State) -> Callable[[np.ndarray], np.ndarray] | None:
-        """Return the product of tangent vectors with a positive approximate inverse Hessian, or None without one."""
+        """Return the product of tangent vectors with a positive approximation of the inverse Hessian, or None."""
         return None
 
     def informed(self, state: State, measures: Measures) -> State:

@@ -14,8 +14,8 @@ class CG(Searching, Conjugate):
     """Nonlinear conjugate gradients on a manifold.
 
     The next direction is ``−P g⁺ + β d``, with the last gradient and direction transported to the new point. P is the
-    preconditioner, or the identity. It restarts along ``−P g⁺`` if the direction does not descend, if successive
-    gradients are far from orthogonal (Powell), or if the set of active bounds changes.
+    preconditioner, or the identity. The method restarts along ``−P g⁺`` if the direction does not descend, if
+    successive gradients are far from orthogonal (Powell), or if the set of active bounds changes.
 
     Parameters
     ----------

@@ -137,7 +137,7 @@ class Descent(ABC):
         return ROWS.join(kept, other)
 
     def inverse(self, problem: Problem, at: Iterate, kept: State) -> Callable[[Vector], Vector] | None:
-        """Return the product of tangent vectors with a positive approximate inverse Hessian, or None without one."""
+        """Return the product of tangent vectors with a positive approximation of the inverse Hessian, or None."""
         return None
 
 

@@ -51,12 +51,12 @@ def read_csv(
         The column with the sequence of each row. None: the file is one sequence. ``"auto"``: the column ``id`` if there
         is one.
     time : str or None
-        The column by which the rows of a sequence are sorted, numbers, or dates and times of ISO 8601
-        (``2024-05-01T12:00:01.5``, with an offset or without; ``12:00:01``) or of `date_format`. None: the rows are in
-        order, and no column is the time. The default ``"auto"`` is the column ``time`` if this column is a clock: in
-        every sequence, its values increase from row to row, or have a nearly constant step after sorting. Otherwise the
-        column is a channel. A file with ids and without this column needs a column of dates, or another clock, see
-        `read_directory`. Clocks in other columns are not channels either.
+        The column by which the rows of a sequence are sorted. It contains numbers, or dates and times in the format of
+        ISO 8601 (``2024-05-01T12:00:01.5``, with or without an offset; ``12:00:01``) or of `date_format`. None: the
+        rows are in order, and no column is the time. The default ``"auto"`` is the column ``time`` if this column is a
+        clock: in every sequence, its values increase from row to row, or have a nearly constant step after sorting.
+        Otherwise the column is a channel. A file with ids and without this column needs a column of dates, or another
+        clock, see `read_directory`. Clocks in other columns are not channels either.
     channels : sequence of str, optional
         The columns of the channels, as names or patterns (``acc_*``); by default all other columns except the time.
         Empty cells, ``?``, ``NA`` and ``NaN`` are missing values and become NaN. Other cells are numbers in decimal
