@@ -164,7 +164,7 @@ BAD_NPZ = {
     "absolute path": (zip_bytes({"/etc/X.npy": X}), "member '/etc/X.npy' was not written by numpy.savez"),
     "other member": (zip_bytes({"X.npy": X, "run.py": b"1"}), "member 'run.py' was not written by numpy.savez"),
     "other compression": (zip_bytes({"X.npy": X}, zipfile.ZIP_BZIP2), "is encrypted, or compressed by a method"),
-    "claim": (lying(2**31), "member 'X.npy' claims 2147483648 bytes, more than the file can hold"),
+    "claim": (lying(2**31), "member 'X.npy' cannot contain the 2147483648 bytes of its header"),
     "compressed claim": (lying(2**31, zipfile.ZIP_DEFLATED), "claims 2147483648 bytes"),
     "header in it": (zip_bytes({"X.npy": with_header(header("(9, 9)"))}), "array 'X' claims shape (9, 9)"),
     "both names": (npz_bytes(X=BLOCK, sequences=BLOCK), "has the arrays X, sequences: keep one as X"),
