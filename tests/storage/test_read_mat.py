@@ -100,7 +100,11 @@ BAD = {
     "size": (edited(4, 2**32 - 8), {}, "has an element of 4294967288 bytes, but only"),
     "cells": (edited(32, 2**31 - 1), {}, "has a cell array of 3 cells whose header says 6442450941"),
     "negative": (edited(32, 2**32 - 1), {}, "has a variable of shape (-1, 3)"),
-    "compressed claim": (deflated_element(np.array([14, 2**31], "<u4").tobytes()), {}, "a variable of 2147483648 bytes that is compressed"),
+    "compressed claim": (
+        deflated_element(np.array([14, 2**31], "<u4").tobytes()),
+        {},
+        "variable of 2147483648 bytes that",
+    ),
     "compressed cut": (deflated_element(GOOD[128:-20]), {}, "whose header says"),
     "struct": (mat_bytes(x={"a": [1, 2]}), {"variable": "x"}, "is of class struct: save a cell array"),
     "text variable": (mat_bytes(x="abc"), {"variable": "x"}, "is of class char"),
