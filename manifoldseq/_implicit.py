@@ -22,13 +22,14 @@ difference of two numbers, in units of their rounding, that is too small for a d
 
 
 def implicit_gradient(result: Result[Any], params: Any, *, problem: Callable[[Any], Problem], cotangent: Any) -> Any:
-    """Return the gradient with respect to parameters of a function of the solution.
+    """Return the gradient of a function of the solution with respect to the parameters of the problem.
 
-    With the solution x(θ) of ``problem(θ)`` and a function L of it, this is the gradient of ``L(x(θ))``. It follows
-    from the optimality condition on the manifold (the implicit function theorem): one linear system with the Riemannian
-    Hessian, which conjugate gradients solve in the tangent space, and central differences of Euclidean gradients with
-    respect to the parameters: two per parameter, and more for parameters between −1 and 1, of which the step is reduced
-    until the derivative does not depend on it. The problem is not minimized again.
+    Let x(θ) be the solution of ``problem(θ)``, and L a function of the solution. The result is the gradient of
+    ``L(x(θ))``. It follows from the optimality condition on the manifold (the implicit function theorem). Conjugate
+    gradients in the tangent space solve one linear system with the Riemannian Hessian. The derivatives of the Euclidean
+    gradient with respect to the parameters are central differences, which need two gradients per parameter. For
+    parameters between −1 and 1, the step of the differences is reduced until the derivative does not depend on the
+    step, which needs more gradients. The problem is not minimized again.
 
     Parameters
     ----------
@@ -38,7 +39,7 @@ def implicit_gradient(result: Result[Any], params: Any, *, problem: Callable[[An
         The parameters θ as floating-point numbers.
     problem : callable
         ``problem(θ) -> Problem``, over the same manifold for all parameters and with an objective that has a gradient.
-        Hessian products are those of the objective, or differences of gradients.
+        Hessian products of the objective are used, or differences of gradients if the objective has no Hessian product.
     cotangent : point
         The Euclidean gradient of L at ``result.x``, in the structure of the point.
 
@@ -50,9 +51,9 @@ def implicit_gradient(result: Result[Any], params: Any, *, problem: Callable[[An
     Raises
     ------
     ValueError
-        If the run was not successful, if the problem has equalities or inequalities, if `params` are not those of the
-        run (the objective has another value), if `cotangent` is not finite or has another structure than the point, or
-        if the Hessian is singular in a direction that the gradient depends on.
+        If the run was not successful, if the problem has equalities or inequalities, if `params` differ from the
+        parameters of the run (the objective has another value), if `cotangent` is not finite or has another structure
+        than the point, or if the Hessian is singular in a direction that the gradient depends on.
 
     See Also
     --------
@@ -77,8 +78,8 @@ def implicit_gradient(result: Result[Any], params: Any, *, problem: Callable[[An
     given = problem(params)
     if given.equalities or given.inequalities:
         raise ValueError(
-            "implicit_gradient does not support equalities and inequalities, along which the solution moves: use a "
-            "manifold for them, or bounds (ms.manifolds.Box)"
+            "implicit_gradient does not support equalities and inequalities: express them by a manifold, or by bounds "
+            "(ms.manifolds.Box)"
         )
     if shapes(cotangent) != shapes(result.x) or not all(np.isfinite(leaf).all() for leaf in leaves(cotangent)):
         raise ValueError(

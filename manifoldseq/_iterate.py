@@ -49,7 +49,7 @@ def iterate(
     """Repeat a step until a stopping rule ends the run.
 
     The loop measures time, counts evaluations, tests for finite values, writes the history and checkpoints, calls the
-    observers and handles Ctrl-C. A step only computes.
+    observers and handles Ctrl-C. A step only computes the next state.
 
     Parameters
     ----------
@@ -59,7 +59,8 @@ def iterate(
         each step.
     state : dict, tuple or callable
         Nested dict (string keys) or tuple of arrays, numbers, strings, booleans and None; the point, if any, at
-        ``state["x"]``. Or a function ``() -> (state, Measures)``, called only when nothing is resumed.
+        ``state["x"]``. Alternatively, a function ``() -> (state, Measures)``, which is called only if no checkpoint is
+        resumed.
     measures : Measures, optional
         The measures of the given state, which are record 0 of the history.
     stop : StoppingRule or callable
@@ -70,8 +71,8 @@ def iterate(
     checkpoint : Checkpoint, str or Path, optional
         The place of the saved state. With a directory, the state is saved every 60 seconds and at the end.
     resume : bool
-        Continue from the newest checkpoint, if there is one. The results are bit-identical to those of a run without
-        interruption if the number of BLAS threads is the same.
+        Continue from the newest checkpoint, if there is one. If the number of BLAS threads is the same, the results are
+        bit-identical to the results of a run without interruption.
 
     Returns
     -------
@@ -80,7 +81,7 @@ def iterate(
     Raises
     ------
     TypeError
-        If a state contains other types than those listed above.
+        If a state contains other types than the types listed above.
     ValueError
         If `resume` is True without a checkpoint, or if the checkpoint belongs to other data.
 
@@ -89,9 +90,8 @@ def iterate(
     Exceptions of the step propagate after a checkpoint is written. Their attribute ``run`` is the run up to the
     exception. Ctrl-C ends the run with status INTERRUPTED and the last complete state, after a checkpoint is written. A
     step whose objective or gradient norm is not finite is discarded, and the run ends with status NON_FINITE and the
-    previous state. BLAS uses one thread, unless the point (without one, the state) has 500,000 entries or more, or the
-    number is set inside a block of
-    :func:`manifoldseq.execution.one_blas_thread`.
+    previous state. BLAS uses one thread, with two exceptions: the point (or the state, if it has no point) has 500,000
+    entries or more, or the number of threads is set inside a block of :func:`manifoldseq.execution.one_blas_thread`.
 
     Examples
     --------
@@ -109,7 +109,7 @@ def iterate(
 
 
 class Asks(NamedTuple):
-    """What the loop asks of a solver between its steps."""
+    """The functions of a solver that the loop calls between its steps."""
 
     confirm: Callable[[State, RunSoFar], Measures] | None = None
     """Before a run ends as solved or stuck: the measures of the iterate with what lies ahead."""
@@ -132,7 +132,7 @@ def confirmed(
     resume: bool,
     trusted: bool = False,
 ) -> Run:
-    """Run :func:`iterate` with a solver of which more can be asked than a step.
+    """Run :func:`iterate` with a solver that provides further functions in addition to its step.
 
     States of a trusted step follow the grammar and are never written to; they are validated and made read-only only
     when they are passed to others.
@@ -197,7 +197,8 @@ class _Loop:
         threads = blas_threads()
         if record["blas_threads"] != threads:
             warnings.warn(
-                f"resumed with {threads} BLAS threads, written with {record['blas_threads']}: the last bits may differ",
+                f"the run is resumed with {threads} BLAS threads, but its checkpoint was written with "
+                f"{record['blas_threads']}: results may differ in the last digits",
                 stacklevel=4,
             )
         first, recent = _measures_from(record["first"]), tuple(map(_measures_from, record["recent"]))
@@ -433,7 +434,7 @@ def concluded(
 def is_cornered(status: Status | None, current: Measures) -> bool:
     """Return whether a run would end as stalled at a point with negative curvature ahead.
 
-    Where a search fails the gradient may be wrong, and says nothing about curvature.
+    If a search fails, the gradient may be wrong and gives no information about curvature.
     """
     ahead = current.curvature_ahead
     return status is Status.STALLED and ahead is not None and ahead < 0

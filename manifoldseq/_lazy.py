@@ -19,16 +19,16 @@ Lazy = tuple[Callable[[str], Any], Callable[[], list[str]], list[str]]
 def lazy_names(package: str, file: str, extra: str = "") -> Lazy:
     """Return ``__getattr__``, ``__dir__`` and ``__all__`` of a package whose names are imported on first use.
 
-    Editors and type checkers read the names in the stub next to the file. This function reads the same stub, as
-    Scientific Python's SPEC 1 proposes, so that each public name stands in one list.
+    Editors and type checkers read the names in the stub next to the file. This function reads the same stub, as SPEC 1
+    of Scientific Python proposes. Each public name is therefore in one list only.
 
     Parameters
     ----------
     package, file : str
         ``__name__`` and ``__file__`` of the package. The stub has lines ``from .module import name as name``.
     extra : str, optional
-        The extra of the distribution manifoldseq that the modules need. If one of its packages is missing, the error
-        says what to install.
+        The extra of the distribution manifoldseq that the modules need. If a package of this extra is missing, the
+        error names the packages to install.
 
     Examples
     --------

@@ -29,10 +29,10 @@ _CANDIDATES = 8
 def frechet_mean(manifold: Manifold, points: Any, weights: Any = None, *, loss: Loss | str | None = None) -> Point:
     """Return the Riemannian centre of mass: the point with the smallest mean squared distance to given points.
 
-    It is computed by steps along the mean logarithm, ``x ← exp(x, t Σ wᵢ log(x, xᵢ))`` with secant step sizes t. On
-    flat manifolds such as `Euclidean` and `Positive` the first step reaches the mean. If these steps converge slowly,
-    L-BFGS continues on the same objective. If the manifold is not an open set (see `Manifold.open`), two more searches
-    start near another point.
+    The mean is computed by steps along the mean logarithm, ``x ← exp(x, t Σ wᵢ log(x, xᵢ))``, with secant step sizes t.
+    On flat manifolds such as `Euclidean` and `Positive` the first step reaches the mean. If these steps converge
+    slowly, L-BFGS continues on the same objective. If the manifold is not an open set (see `Manifold.open`), two more
+    searches start near another point.
 
     Parameters
     ----------
@@ -41,7 +41,8 @@ def frechet_mean(manifold: Manifold, points: Any, weights: Any = None, *, loss: 
     points : array of shape (N, …), tuple of such arrays, or list of N points
         The points, in the structure of one point with an additional leading axis.
     weights : array-like, shape (N,), optional
-        Nonnegative weights that are not all zero. By default they are equal. Only their ratios matter.
+        Nonnegative weights that are not all zero. By default, all weights are equal. Only the ratios of the weights
+        matter.
     loss : Loss or str, optional
         A robust loss of the distances, which reduces the influence of outliers. ``ms.losses.Huber(c)`` counts distances
         beyond c linearly. With a small c the result is close to the geometric median.
@@ -259,7 +260,7 @@ def _weights(weights: Any, n: int) -> np.ndarray:
     if w.shape != (n,):
         raise ValueError(f"weights must have shape ({n},), one for each point; got {w.shape}")
     if not np.isfinite(w).all() or (w < 0).any() or not w.sum() > 0:
-        raise ValueError("weights must be finite and not negative, and one of them positive")
+        raise ValueError("weights must be finite and not negative, and at least one must be positive")
     return w / w.sum()
 
 

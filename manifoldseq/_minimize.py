@@ -86,25 +86,26 @@ def minimize(
         The maximum number of iterations, in addition to the rule. The default is 1000 if `stop` is not given.
     n_starts : int
         The number of independent runs: the first starts from `x0`, the others from random points. The best result is
-        returned, with the evaluations of all runs added.
+        returned. Its counts of evaluations are sums over all runs.
     components : {"all"}, optional
         Start in every connected component of the manifold. On ``Orthogonal(n)`` and square ``Stiefel(n, n)``, which
         have two components, this is the default if no start is given. On other manifolds, products and powers, the
         message of the result says that only the component of the start was searched.
     callback : callable, optional
-        One more observer: ``callback(event)`` is called per iterate, see :class:`Event`. It never ends a run: its
-        return value is ignored, and an exception in it becomes a warning.
+        An additional observer: ``callback(event)`` is called for each iterate, see :class:`Event`. A callback cannot
+        end a run: its return value is ignored, and an exception that it raises becomes a warning.
     observers : sequence of callables
-        Each observer is called with an event per iterate.
+        Each observer is called with an event for each iterate.
     checkpoint, resume
         See :func:`manifoldseq.iterate`. A checkpoint of another manifold, solver, objective or seed raises an error.
-        They are compared by their descriptions, by the value at one fixed point and by the state of the Generator.
+        Manifolds and solvers are compared by their descriptions, objectives by their values at one fixed point, and
+        generators by their states.
     seed : int or numpy.random.Generator, optional
         The seed of initializers, random starts and stochastic solvers.
     raise_on_failure : bool
         Raise :class:`NotConverged` unless the run is successful.
     project : bool
-        Start from ``manifold.nearest(x0)``, for any distance of the given point from the manifold.
+        Start from ``manifold.nearest(x0)``, regardless of the distance between `x0` and the manifold.
 
     Returns
     -------
@@ -123,8 +124,9 @@ def minimize(
 
     Notes
     -----
-    Before a run ends with success, two more values compare the objective with its gradient along a random tangent
-    vector (more values if the two differ). If the gradient contradicts the objective, the run ends with NO_DECREASE.
+    Before a run ends with success, two further evaluations compare the objective with its gradient along a random
+    tangent vector (more evaluations if the comparison fails). If the gradient contradicts the objective, the run ends
+    with NO_DECREASE.
 
     Runs from points of fewer than 500,000 entries use one BLAS thread, because several threads slow down operations on
     small matrices, especially if other processes use the cores. A cost with much data can use more threads if their
@@ -372,7 +374,9 @@ def _single(
         if isinstance(until := getattr(error, "run", None), Run):
             final = _final(until, keep_best)
             error.result = _result(problem, called, until, final, component, stop)  # type: ignore[attr-defined]
-            error.add_note(f"raised in iteration {until.nit + 1}; .result of this exception has the best point before")
+            error.add_note(
+                f"iteration {until.nit + 1} raised this error; its attribute result has the best earlier point"
+            )
         raise
     if solver.deterministic:
         final = _final(run, keep_best)

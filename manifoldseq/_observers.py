@@ -179,7 +179,7 @@ class Progress:
     Parameters
     ----------
     total : int, optional
-        Expected number of iterations, for the estimate of the remaining time.
+        Expected number of iterations, from which the remaining time is estimated.
     description : str
     **options
         Passed to ``tqdm``; ``disable=None`` (the default) hides the bar when the output is not a terminal.

@@ -43,21 +43,21 @@ class Problem(Generic[Point]):
         Constraints h = 0 and g ≤ 0 in addition to the manifold, for solvers that support them: one or several functions
         of the point that return a number or an array of any shape. They are differentiated by autograd, unless
         :func:`manifoldseq.constraint` was given their derivative. ``scipy.optimize.LinearConstraint`` and ``Bounds``
-        refer to the flat point (all entries in the order of the factors). In either argument, their entries with equal
-        bounds become equalities and the others inequalities, upper bounds first.
+        refer to the flat point (all entries in the order of the factors). Entries with equal bounds become equalities,
+        and the other entries become inequalities, with the upper bounds first, regardless of the argument.
     gradient : callable, optional
         ``gradient(point)``, the Euclidean gradient of a cost, in the structure of the point. Without it the cost is
         differentiated by autograd and must be written with ``autograd.numpy``.
     data : object, optional
-        The data that the initializers read. For a registered model, it is its `Prepared`.
+        The data that the initializers read. For a registered model, this is the `Prepared` record of the model.
     solver : str
-        Name of the solver that ``solver="auto"`` chooses if the objective has the functions that the solver needs; ""
-        for none.
+        Name of the solver that ``solver="auto"`` chooses if the objective has the functions that this solver needs; ""
+        if there is no such solver.
 
     Attributes
     ----------
     objective : Objective
-        The objective with Euclidean derivatives, also if Riemannian derivatives were given.
+        The objective with Euclidean derivatives. Riemannian derivatives are converted.
     equalities, inequalities : tuple of Objective or Constraint
 
     Raises
@@ -165,8 +165,8 @@ class Problem(Generic[Point]):
         Parameters
         ----------
         problem : pymanopt.Problem
-            Its cost in any backend is used, and its Euclidean gradient and Hessian if they are given or its backend
-            differentiates. A preconditioner and a Riemannian Hessian are ignored.
+            The cost can use any backend. The Euclidean gradient and Hessian are used if they are given, or if the
+            backend differentiates the cost. A preconditioner and a Riemannian Hessian are ignored.
 
         Returns
         -------
@@ -203,7 +203,7 @@ class Problem(Generic[Point]):
     def to_pymanopt(self) -> Any:
         """Return the ``pymanopt.Problem`` for an optimizer of pymanopt.
 
-        Its costs take the arrays of all factors as arguments, see :func:`manifoldseq.to_pymanopt`. Values and
+        The cost takes the arrays of all factors as arguments, see :func:`manifoldseq.to_pymanopt`. Values and
         derivatives at the last point are cached.
 
         Returns
@@ -236,7 +236,7 @@ class Problem(Generic[Point]):
         )
 
     def freeze(self, *names: str) -> Problem[Any]:
-        """Return the problem over the other factors: the named factors keep the arrays of the start.
+        """Return the problem over the remaining factors: the named factors keep the arrays of the start.
 
         Parameters
         ----------

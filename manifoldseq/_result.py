@@ -29,7 +29,7 @@ FEASIBLE = 1e-6
 
 
 class Status(Enum):
-    """Why a run ended; the value is the message that a user reads."""
+    """The reason why a run ended; the value is the message of the result."""
 
     CONVERGED = "The point is stationary to the tolerance of the stopping rule."
     ROUNDING_LEVEL = "The point is stationary to the rounding level of its dtype; it cannot be improved further."
@@ -59,14 +59,15 @@ class Status(Enum):
 
     @property
     def success(self) -> bool:
-        """Whether this status is a solution rather than a limit or a failure."""
+        """Whether the run ended with a solution, not at a limit and not with a failure."""
         return self in (Status.CONVERGED, Status.ROUNDING_LEVEL, Status.COST_CHANGE)
 
 
 class Evaluations(NamedTuple):
     """Numbers of evaluations of the value, the gradient and the Hessian product.
 
-    A fused value-and-gradient call counts one of each; a mini-batch counts its share of the terms.
+    A call that computes value and gradient together counts as one value and one gradient. A mini-batch counts as its
+    share of the terms.
     """
 
     nfev: float = 0
@@ -95,7 +96,7 @@ class Measures:
     egrad_norm : float, optional
         Norm of the Euclidean gradient: the scale of the rounding error in ``grad_norm``.
     evaluations : Evaluations
-        Evaluations spent on this iterate alone.
+        The evaluations for this iterate alone.
     status : Status, optional
         A reason to end the run. The stopping rule takes precedence.
     extra : mapping of str to float
@@ -104,22 +105,23 @@ class Measures:
         The curvature of the objective along the last step: ``⟨s, y⟩/⟨s, s⟩`` with the step s and the change y of the
         Riemannian gradient, in the metric at the new point.
     curvature_ahead : float, optional
-        ``‖g‖/‖H⁻¹g‖`` of the Riemannian gradient g, in the plane of g and Hg; measured before a run ends as solved. It
-        is not positive if the Hessian is not, or if it cannot be distinguished from rounding.
+        ``‖g‖/‖H⁻¹g‖`` for the Riemannian gradient g and the Hessian H, in the plane of g and Hg. It is measured before
+        a run ends as solved. It is not positive if the Hessian is not positive in this plane, or if the value cannot be
+        distinguished from rounding errors.
     scale : float, optional
-        The reference for the length of a step, see :meth:`manifoldseq.manifolds.Manifold.scale`.
+        The length with which steps are compared, see :meth:`manifoldseq.manifolds.Manifold.scale`.
     pushed_inward : float, optional
         How much the objective would decrease if a point near the boundary moved inward, see
         :meth:`manifoldseq.manifolds.Manifold.pushed_inward`.
     complementarity : float, optional
-        Largest ``min(−g, μ)`` of the inequalities that hold, with their multipliers μ ≥ 0: zero where every inequality
-        is active or has the multiplier zero. It is not a violation of the constraints.
+        Largest ``min(−g, μ)`` of the satisfied inequalities, with their multipliers μ ≥ 0. It is zero if every
+        inequality is active or has the multiplier zero. It does not measure a violation of the constraints.
     unclaimed_slope : float, optional
-        Slope of the objective along a random tangent vector of length one, minus the slope from the gradient; measured
-        before a run ends with success, and zero unless the objective contradicts the gradient.
+        Slope of the objective along a random tangent vector of length one, minus the slope from the gradient. It is
+        measured before a run ends with success. It is zero unless the objective contradicts the gradient.
     distance : float, optional
-        Distance to the minimizer of the model of a solver (the length of its undamped step), which may exceed
-        ``‖g‖/κ`` by the condition number; infinite where the distance must not decide.
+        Distance to the minimizer according to the solver's model, that is, the length of its step without damping. It
+        may exceed ``‖g‖/κ`` by the condition number. It is infinite if a short distance must not end the run.
     """
 
     fun: float
@@ -183,7 +185,7 @@ class Steps:
     ----------
     recent : tuple of Measures
         The measures of the last iterates of these iterations, at most twelve, the current iterate last. They contain no
-        evaluations. If no iteration was made, the tuple contains only the current iterate, whose status gives the
+        evaluations. If the step made no iteration, the tuple contains only the current iterate, whose status gives the
         reason.
     history : mapping of str to ndarray
         The columns ``fun``, ``grad_norm`` and ``nfev`` (evaluations since the step began), one row per iteration;
@@ -270,7 +272,7 @@ class Result(Generic[Point]):
         Whether a stopping rule that means "solved" was met.
     status : Status
     message : str
-        The explanation of the status.
+        The status in words.
     nit, nfev, njev, nhev : int or float
         Iterations and evaluations.
     time : float
@@ -286,10 +288,10 @@ class Result(Generic[Point]):
     solver : str, optional
         The name of the solver, or its class if it was given as an object.
     complementarity : float, optional
-        With constraints, the largest ``min(−g, μ)`` of the inequalities that hold, see :class:`Measures`. It is not a
-        violation. A success requires that both are small.
+        With constraints, the largest ``min(−g, μ)`` of the satisfied inequalities, see :class:`Measures`. A success
+        requires that `feasibility` and `complementarity` are small.
     note : str
-        Further sentences of `message`: about the point that is returned, and about other connected components.
+        Further sentences of `message`, about the returned point and about other connected components.
     """
 
     x: Point

@@ -15,7 +15,7 @@ from .objectives._objective import Objective, ValueAndGradient
 
 
 def euclidean(manifold: Manifold, f: Objective) -> Objective:
-    """Return the objective with a Euclidean gradient and Hessian that `manifold` converts to those of `f`."""
+    """Return an objective whose Euclidean derivatives are converted by `manifold` to the derivatives of `f`."""
     if not f.riemannian or f.value_and_gradient is None:
         return replace(f, riemannian=False) if f.riemannian else f
     rng = np.random.default_rng(0)

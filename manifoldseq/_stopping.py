@@ -110,13 +110,13 @@ class RunSoFar:
         self.eps = eps
 
     def after(self, measures: Measures, time: float) -> RunSoFar:
-        """Return the run one iteration later, with the measures of the new iterate."""
+        """Return the run after one more iteration, with the measures of the new iterate."""
         evaluations = self.evaluations.plus(measures.evaluations)
         recent = (*self.recent[1 - LAST :], measures)
         return RunSoFar(recent, self.nit + 1, time, evaluations, self.first, self.reference, self.eps)
 
     def instead(self, measures: Measures) -> RunSoFar:
-        """Return the run with other measures of the current iterate, whose evaluations are added."""
+        """Return the run with other measures of the current iterate, and add their evaluations."""
         evaluations = self.evaluations.plus(measures.evaluations)
         return replace(self, evaluations=evaluations, recent=(*self.recent[:-1], measures))
 
@@ -148,7 +148,7 @@ class Look(NamedTuple):
 
 
 class StoppingRule(ABC):
-    """A condition on a run so far; rules combine with ``|`` (any) and ``&`` (all at the same iteration).
+    """A condition that ends a run; rules combine with ``|`` (any) and ``&`` (all in the same iteration).
 
     A function of a :class:`RunSoFar` that returns a Status, or None to continue, can be used as a rule.
 
@@ -173,18 +173,18 @@ class StoppingRule(ABC):
         return False
 
     def solved_within(self, so_far: RunSoFar) -> tuple[float, float]:
-        """Return the decrease and the distance to the minimizer that count as zero, if the rule looks ahead."""
+        """Return the decrease and the distance that count as zero, if the rule needs the curvature ahead."""
         return 0.0, 0.0
 
     @abstractmethod
     def check(self, so_far: RunSoFar) -> Status | None:
-        """Return the status to end with, or None to continue."""
+        """Return the status with which the run ends, or None to continue."""
 
     def may_end(self, many: RunSoFar) -> Any:
-        """Return for which problems of a batch :meth:`check` may return a status: True, or an array.
+        """Return the problems of a batch for which :meth:`check` may return a status: True (all), or a boolean array.
 
-        The numbers of the last measures, the evaluations and the reference are arrays with one entry per problem, and
-        NaN where they are not known. A rule without this method is evaluated for every problem.
+        The numbers of the last measures, the evaluations and the reference are arrays with one entry per problem.
+        Unknown numbers are NaN. A rule without this method is evaluated for every problem.
         """
         return True
 
@@ -231,7 +231,7 @@ def stopping_rule(stop: Stop) -> StoppingRule:
 
 @dataclass(frozen=True)
 class AnyOf(StoppingRule):
-    """End the run when one of the rules does; a status that means success takes precedence over a limit.
+    """End the run when one of the rules is met; a status that means success takes precedence over a limit.
 
     Examples
     --------
@@ -266,7 +266,7 @@ class AnyOf(StoppingRule):
 
 @dataclass(frozen=True)
 class AllOf(StoppingRule):
-    """End the run when all rules do at the same iteration, with success only if all of them mean success.
+    """End the run when all rules are met in the same iteration, with success only if every rule means success.
 
     Examples
     --------
@@ -332,20 +332,20 @@ class PredictedDecrease(StoppingRule):
 
         ``‖g‖²/2κ ≤ tol·|f|``  or  ``‖g‖/κ ≤ √tol/100·X``
 
-    where X is the scale of the point: its norm, or 1 on manifolds that measure lengths in logarithms (of a product, the
-    smallest among its factors). A solver with a model of the objective, such as ``lm``, measures both by the step to
-    the minimizer of its model. The rule does not depend on the start, and it does not change if the objective is
-    multiplied by a number. The curvatures of the last two steps must be positive and agree within a factor of 100, and
-    the last step must have been short (``X/100``) or must have changed the value little (``|f|/1000``). Near the
-    boundary of an open manifold the negative Euclidean gradient must not point inward. Before a run of ``minimize``
-    ends by this rule, seven products with the Hessian or, where there are none, seven more gradients look for negative
-    curvature in a random direction and measure the curvature ahead, ``‖g‖/‖H⁻¹g‖`` in the plane of g and Hg; it counts
-    as one more κ and must be positive. In up to 100 dimensions, and no more than the evaluations so far, six products
-    look for negative curvature; if the smallest curvature that they see is below 2 % of the largest, the search goes on
-    until it has seen the whole space. Conjugate gradients continue until no unobserved curvature can hide a decrease
-    (at first any curvature above rounding, then any curvature 100,000 times smaller than the smallest observed one).
-    They use at most a third of the evaluations so far, and at most 100. The decrease that they find is included. If
-    they reach these limits first, the run continues.
+    where X is the scale of the point: its norm, or 1 on manifolds that measure lengths in logarithms (for a product,
+    the smallest value over its factors). ``lm`` computes both from its Gauss–Newton step. The rule does not depend on
+    the start, and it does not change if the objective is multiplied by a number. The curvatures of the last two steps
+    must be positive and agree within a factor of 100. The last step must be short (at most ``X/100``), or must change
+    the value little (at most ``|f|/1000``). Near the boundary of an open manifold, the negative Euclidean gradient must
+    not point inward. Before a run of ``minimize`` ends by this rule, seven products with the Hessian (or seven
+    gradients, if there is no Hessian product) search for negative curvature in a random direction. They also measure
+    the curvature ahead, ``‖g‖/‖H⁻¹g‖`` in the plane of g and Hg, which counts as a further κ and must be positive. In
+    up to 100 dimensions, and in at most as many dimensions as there were evaluations so far, six products search for
+    negative curvature. If the smallest curvature among them is below 2 % of the largest, the search covers the whole
+    space. Conjugate gradients then continue until no unobserved curvature can hide a decrease (first any curvature
+    above rounding errors, then any curvature 100,000 times smaller than the smallest observed one). They use at most a
+    third of the evaluations so far, and at most 100 evaluations. The decrease that they find is included. If they reach
+    these limits first, the run continues.
 
     Parameters
     ----------
@@ -355,8 +355,8 @@ class PredictedDecrease(StoppingRule):
     step : float, optional
         The tolerance of the distance to the minimizer, relative to the point. The default is a hundredth of √tol, 1e-7.
     feasibility : float
-        Of a problem with constraints, the largest violation, and the largest complementarity of an inequality and its
-        multiplier, that still count as solved.
+        For a problem with constraints, the tolerance of the violations, and of the complementarity of each inequality
+        and its multiplier.
 
     Notes
     -----
@@ -523,12 +523,13 @@ class GradientNorm(StoppingRule):
         used if it is larger. If the start is far away, this norm says little about the accuracy of the result: see
         :class:`PredictedDecrease`.
     feasibility : float
-        Of a problem with constraints, the largest violation, and the largest complementarity of an inequality and its
-        multiplier, that still count as solved.
+        For a problem with constraints, the tolerance of the violations, and of the complementarity of each inequality
+        and its multiplier.
 
     Notes
     -----
-    The rule is also met at the level of rounding: ``100 * eps(dtype of the point) * norm of the Euclidean gradient``.
+    The rule is also met at the level of rounding errors: ``100 * eps(dtype of the point) * norm of the Euclidean
+    gradient``.
     """
 
     tol: float

@@ -49,7 +49,7 @@ RECORDS = (
     hooks.SolverSpec(
         "lbfgs-tr",
         "manifoldseq.solvers:LBFGSTR",
-        summary="L-BFGS, and trust regions where L-BFGS is slow (the default of most problems)",
+        summary="L-BFGS, followed by trust regions if L-BFGS is slow (the default for most problems)",
     ),
     hooks.SolverSpec("lbfgs", "manifoldseq.solvers:LBFGS", summary="Riemannian limited-memory BFGS"),
     hooks.SolverSpec(

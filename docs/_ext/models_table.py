@@ -25,7 +25,7 @@ def table() -> str:
 def _row(record: hooks.EstimatorSpec, model: hooks.ModelSpec) -> str:
     starts = ", ".join(f"{name} (the minimum)" if name in model.exact else name for name in model.initializers)
     factory = record.resolved().factory
-    default = getattr(factory(), "solver", "") or model.solver or "that of `minimize`"
+    default = getattr(factory(), "solver", "") or model.solver or "the default of `minimize`"
     return f"| `{factory.__name__}` | `{model.name}` | {starts} | {', '.join(model.updates) or '–'} | {default} |"
 
 

@@ -59,8 +59,9 @@ def minimize_batch(
     ----------
     problem : Problem or sequence of Problem
         One problem whose objective has ``batched(points, which) -> (values, gradients)``, see
-        :func:`manifoldseq.objective`; or one problem per row, all over equal manifolds, evaluated one by one by the
-        executor of the context; or one problem without ``batched``, minimized from many starts.
+        :func:`manifoldseq.objective`. Alternatively, one problem per row: all problems are over equal manifolds, and
+        the executor of the context evaluates them one by one. Alternatively, one problem without ``batched``, which is
+        minimized from many starts.
     x0 : point, BatchResult, str or None
         Starts, with a leading axis of length B on every array; the result of another run; or the name of an
         initializer. With None, every problem starts from its first initializer or, if it has none, from a random point.
@@ -68,10 +69,10 @@ def minimize_batch(
     n_problems : int, optional
         The number B, if it does not follow from `x0` and `problem`.
     solver : {"bb", "cg", "gd", "lbfgs"} or Solver
-        As in :func:`manifoldseq.minimize`: every problem takes the same steps as alone. ``"lbfgs"`` needs fewer
-        evaluations than ``"bb"``, and more arithmetic between evaluations. Your own
-        :class:`manifoldseq.solvers.LineSearch` can be used, and so can the compiled solvers of `manifoldseq-jax`, such
-        as ``"jax:lbfgs"``, for problems with one cost function whose data are ``args`` of
+        As in :func:`manifoldseq.minimize`: every problem takes the same steps as in a separate run. ``"lbfgs"`` needs
+        fewer evaluations than ``"bb"``, and more arithmetic between evaluations. Your own
+        :class:`manifoldseq.solvers.LineSearch` can be used. The compiled solvers of `manifoldseq-jax`, such as
+        ``"jax:lbfgs"``, can be used for problems with one cost function whose data are ``args`` of
         :func:`manifoldseq.objective`. Compiled solvers run all problems in blocks, with one compiled call per block.
         With observers or checkpoints they run groups of 500 problems and call the observers after each group.
     options : mapping, optional
@@ -161,7 +162,7 @@ def _solver(solver: str | Solver, options: Mapping[str, Any] | None, problems: S
     if not isinstance(algorithm, LineSearch):
         joint = ", or minimize one problem over Power(M, n) whose residuals depend on one point each"
         raise ValueError(
-            f"solver={quoted(solver)} is not a descent and a search: choose 'bb', 'cg', 'gd', 'lbfgs' "
+            f"solver={quoted(solver)} cannot solve batches: choose 'bb', 'cg', 'gd', 'lbfgs' "
             f"or an ms.solvers.LineSearch of your own{joint if isinstance(algorithm, LM) else ''}"
         )
     return algorithm

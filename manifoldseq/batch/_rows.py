@@ -36,13 +36,13 @@ _FAILED = (np.linalg.LinAlgError, FloatingPointError)
 
 
 class RowProblem(Problem[Any]):
-    """Many problems over one manifold in the form for solvers: points and values have a leading axis.
+    """Many problems over one manifold, in the form that solvers use: points and values have a leading axis.
 
     Parameters
     ----------
     manifold : Manifold
     oracle : callable
-        ``(points, which) -> (values, gradients)`` of some rows.
+        ``(points, which) -> (values, gradients)`` for the rows `which`.
     which : ndarray of int
         The numbers of the rows.
     trials : ndarray of float

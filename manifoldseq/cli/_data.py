@@ -487,7 +487,7 @@ def _check_order(sources: Sequence[str], parts: Sequence[SequenceData], files: S
         if part.order is not None:
             raise BadInput(
                 f"the rows of {sources[file]} are not sorted by id or time, and {' and '.join(without)} "
-                f"{'has' if len(without) == 1 else 'have'} no ids to pair them by: add a column 'id' to each file"
+                f"{'has' if len(without) == 1 else 'have'} no ids for pairing: add a column 'id' to each file"
             )
 
 

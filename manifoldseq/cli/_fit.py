@@ -75,8 +75,8 @@ def fit(
     fails, the model is kept, the exit status is 1, and --resume writes them.
 
     The fit is compared with baselines. Clusterings are compared by their agreement with the labels and by the agreement
-    of fits to parts of the data, classifiers and features by the accuracy on held-out members. The best result is
-    marked with an asterisk.
+    of fits to parts of the data. Classifiers and features are compared by the accuracy on held-out members. The best
+    result is marked with an asterisk.
 
     `manifoldseq fit ESTIMATOR --help` also lists the parameters of ESTIMATOR. `--set identifier.delay=4` sets a
     parameter of an object that is itself a parameter. A file for --config can contain tables such as

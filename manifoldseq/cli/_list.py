@@ -42,8 +42,8 @@ def list_(kind: str | None, name: str | None, as_json: bool) -> None:
 
     Without arguments, the kinds of records are listed. KIND is one of these kinds, such as models, or plugins. With
     KIND, every name of this kind is listed with the plugin that registers it and a summary. With NAME, the parameters
-    are printed with their types, defaults and descriptions. For a model, the file and line of every part are printed
-    too; for a plugin, its records and its errors.
+    are printed with their types, defaults and descriptions. For a model, the file and line of every part are also
+    printed. For a plugin, its records and errors are printed.
 
     \b
     Examples:

@@ -45,7 +45,7 @@ _OPTIONS: tuple[Callable[..., Any], ...] = (
     click.option(
         "--config",
         type=click.Path(exists=True, dir_okay=False, path_type=Path),
-        help="Settings of another run, its run.toml; options of the command take precedence.",
+        help="A file with settings, such as the run.toml of another run; options of the command take precedence.",
     ),
     read_option,
     views_option,

@@ -15,7 +15,7 @@ from ._shared import BadInput
     "-o",
     "--output",
     type=click.Path(dir_okay=False, path_type=Path),
-    help="File to write [report.html in RUN_DIR, for several runs in the current folder].",
+    help="File to write [report.html in RUN_DIR; for several runs, report.html in the current folder].",
 )
 def report(run_dirs: tuple[Path, ...], output: Path | None) -> None:
     """Write one HTML page about one or more runs.

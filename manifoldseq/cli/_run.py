@@ -290,7 +290,7 @@ def already_done(directory: Path, fingerprint: str) -> bool:
     Raises
     ------
     BadInput
-        If the directory contains a finished run of other data or settings.
+        If the directory contains a finished run with other data or settings.
     """
     if run_of(directory).get("state") != "done":
         return False
@@ -314,7 +314,7 @@ def model_kept(directory: Path, fingerprint: str) -> bool:
     Raises
     ------
     BadInput
-        If the directory contains a model of other data or settings.
+        If the directory contains a model with other data or settings.
     """
     if not _has_model(directory):
         return False
@@ -338,7 +338,7 @@ def _check_same(directory: Path, fingerprint: str, what: str) -> None:
     if run_of(directory).get("fingerprint") != fingerprint:
         same = "" if what == "a finished run" else f"continue it with --config {directory / 'run.toml'}, "
         raise BadInput(
-            f"{directory} contains {what} of other data or settings: {same}choose another directory with -o, or "
+            f"{directory} contains {what} with other data or settings: {same}choose another directory with -o, or "
             "remove it"
         )
 

@@ -145,7 +145,9 @@ def read_config(path: Path | None, known: Mapping[str, type | tuple[type, ...]])
     types: dict[str, Any] = {**known, "seed": int, "set": dict, "read": dict, "none": list, "plugins": list}
     for name, value in config.items():
         if name not in types:
-            raise BadInput(f"{path} has the key {quoted(name)}: {suggestion(name, types)}Known are {', '.join(types)}")
+            raise BadInput(
+                f"{path} has the key {quoted(name)}: {suggestion(name, types)}The keys are {', '.join(types)}"
+            )
         wanted = types[name] if isinstance(types[name], tuple) else (types[name],)
         texts = not isinstance(value, list) or all(isinstance(item, str) for item in value)
         if not texts or (type(value) not in wanted and not (float in wanted and type(value) is int)):

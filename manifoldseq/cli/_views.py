@@ -128,7 +128,7 @@ def _numbers(text: str, items: list[str], source: str, data: SequenceData) -> tu
     except LookupError as error:
         item = str(error.args[0])
     if PLACES.fullmatch(item):
-        raise BadInput(f"--views {text}: {source} has columns 0 to {width - 1}, and none numbered {item}")
+        raise BadInput(f"--views {text}: {source} has columns 0 to {width - 1}, but no column {item}")
     if set(item) & {"*", "?"}:
         raise BadInput(f"--views {text}: no column of {source} matches {item!r}: {_has(data)}")
     raise BadInput(f"--views {text}: {source} has no column {item!r}: {suggestion(item, names)}{_has(data)}")
@@ -222,7 +222,7 @@ def paired(
             without = [one for one, part in zip(sources, parts, strict=True) if part.numbered]
             raise BadInput(
                 f"{sources[0]} has {counts[0]} {what} but {source} has {count}, and {' and '.join(without)} "
-                f"{'has' if len(without) == 1 else 'have'} no ids to pair them by: add a column 'id' to each file (or "
+                f"{'has' if len(without) == 1 else 'have'} no ids for pairing: add a column 'id' to each file (or "
                 f"name it by --read id=NAME), or pass the same {what} in the same order"
             )
     leader = max(parts, key=lambda part: (not part.numbered, len(part)))
@@ -261,7 +261,7 @@ def _by_id(
     for source, names in zip(sources, lacking, strict=True):
         if names and advice is not None:
             there = next(one for one, place in zip(sources, places, strict=True) if names[0] in place)
-            raise BadInput(f"{source} does not have {_some(names)} of {there}; these values are missing{advice()}")
+            raise BadInput(f"{source} does not have {_some(names)} of {there}, so that values are missing{advice()}")
     both = list(zip(parts, places, strict=True))
     lengths = [next(len(part.sequences[place[name]]) for part, place in both if name in place) for name in ids]
     aligned = []

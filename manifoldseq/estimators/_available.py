@@ -21,9 +21,9 @@ class _Available:
 
 
 def available_where(check: Callable[[Any], None]) -> Callable[[Callable[..., Any]], Any]:
-    """Decorate a method that an estimator has only if ``check(estimator)`` raises no AttributeError.
+    """Decorate a method that exists only if ``check(estimator)`` raises no AttributeError.
 
-    Unlike with scikit-learn's `available_if`, the message of that error is what the user sees.
+    Users see the message of this error, unlike with scikit-learn's `available_if`.
 
     Examples
     --------

@@ -91,12 +91,12 @@ def _parts(blocks: Iterable[Any]) -> Iterator[Any]:
 
 
 def warn_of_few_distinct(found: int, asked: int, name: str, what: str, *, stacklevel: int = 2) -> None:
-    """Warn, by scikit-learn's ConvergenceWarning, if there are fewer different members than clusters.
+    """Warn (scikit-learn's ConvergenceWarning) if there are fewer different members than clusters.
 
     Parameters
     ----------
     found, asked : int
-        Numbers of different members, and of clusters.
+        The number of different members, and the number of clusters.
     name : str
         The name of the parameter with the number of clusters, such as ``"n_clusters"``.
     what : str

@@ -31,8 +31,8 @@ def fingerprint(*parts: Any) -> str:
     ----------
     *parts
         Arrays and sparse matrices, by their bytes, dtypes and shapes; numbers and strings; mappings, sequences and
-        dataclasses of them; generators, as in `seed_fingerprint`; estimators, by their classes and parameters, without
-        `max_iter`, `tol`, `n_init`, `n_jobs` and `verbose`, with which a fit may be resumed. Other objects are
+        dataclasses of them; generators, as in `seed_fingerprint`; estimators, by their classes and parameters except
+        `max_iter`, `tol`, `n_init`, `n_jobs` and `verbose`, which may change before a fit is resumed. Other objects are
         represented by their class and repr, without addresses in memory. For a function of your own, also pass some of
         its values.
 

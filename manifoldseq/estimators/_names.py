@@ -14,7 +14,7 @@ def column_names(item: Any) -> list[str] | None:
     Parameters
     ----------
     item : object
-        An object with an attribute ``columns`` is treated as a data frame, such as those of pandas and polars.
+        An object with an attribute ``columns``, such as a data frame of pandas or polars, is treated as a data frame.
 
     Returns
     -------

@@ -210,7 +210,7 @@ def _default_of_annotation(owner: Callable[..., Any], name: str) -> Any:
 
 
 def used_settings(model: Any) -> dict[str, Any]:
-    """Return the values that a fit used for settings that it chose, and for settings that another one overrides.
+    """Return the values that a fit used for chosen settings, and for settings that another setting overrides.
 
     They are the attribute ``name_`` of each parameter that is ``"auto"`` or None and, with dotted names,
     ``used_parameters_``. Settings with the same last name and value, such as ``n_states`` and ``identifier.n_states``,

@@ -27,9 +27,10 @@ def validate_rows(
 def validate_rows(
     estimator: Any, X: RowsLike, *, reset: bool, finite: bool = True, least: int = 1, sparse: bool = False
 ) -> Any:
-    """Validate rows on behalf of an estimator; the counterpart of `validate_sequences`.
+    """Validate rows for an estimator; `validate_sequences` is the same for sequences.
 
-    scikit-learn's `validate_data` behind `check_real`: masked arrays, dates, text and objects are errors.
+    The function calls `check_real`, which raises an error for masked arrays, dates, text and objects, and then
+    scikit-learn's `validate_data`.
 
     Parameters
     ----------
@@ -54,7 +55,7 @@ def validate_rows(
     Raises
     ------
     ValueError
-        The message says what is wrong.
+        If X is invalid. The message describes the problem.
 
     Examples
     --------
@@ -110,7 +111,7 @@ def _check_finite(rows: Any) -> None:
 def row_blocks(n_rows: int, size: int = 8192) -> Iterator[slice]:
     """Yield slices of `size` consecutive rows, the last of which may be shorter.
 
-    Sums over the same blocks in the same order are bit-identical, in whichever process the blocks are computed.
+    Sums over the same blocks in the same order are bit-identical, regardless of the process that computes a block.
 
     Examples
     --------

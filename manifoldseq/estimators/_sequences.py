@@ -23,7 +23,7 @@ def check_sequences(
     Parameters
     ----------
     X : list of array-like of shape (T_i, d), or array of shape (N, T, d)
-        Real, finite sequences, time first; lengths may differ, the number of channels may not.
+        Real, finite sequences, time first; lengths may differ, but all sequences must have the same number of channels.
     min_length : int
         The minimum number of time steps.
     name : str
@@ -40,7 +40,7 @@ def check_sequences(
     Raises
     ------
     ValueError
-        The message says which sequence is wrong, where, and what to do.
+        If X is invalid. The message names the sequence, the position and the remedy.
 
     Examples
     --------
@@ -77,7 +77,7 @@ def check_sequences(
 def validate_sequences(
     estimator: Any, X: SequencesLike, *, reset: bool, min_length: int = 1, needed_by: str = "", or_nan: str = ""
 ) -> list[Float]:
-    """Validate sequences on behalf of an estimator; the counterpart of `sklearn.utils.validation.validate_data`.
+    """Validate sequences for an estimator, as `sklearn.utils.validation.validate_data` does for rows.
 
     Parameters
     ----------
@@ -96,7 +96,7 @@ def validate_sequences(
     Raises
     ------
     ValueError
-        For the reasons of `check_sequences`, and if the number of channels differs from that of `fit`.
+        For the reasons of `check_sequences`, and if the number of channels differs from the number in `fit`.
     """
     sequences = check_sequences(X, min_length=min_length, needed_by=needed_by, or_nan=or_nan)
     channels = sequences[0].shape[1]
@@ -149,8 +149,8 @@ def _as_list(X: Any, name: str) -> list[Any]:
         raise ValueError(f"{name} is an array with {X.ndim} dimensions: {ask}, {hint}")
     if hasattr(X, "columns") or hasattr(X, "column_names"):
         raise ValueError(
-            f"{name} is a data frame: {ask}, one per sequence; of a long table, one row per time step with the id of "
-            f"its sequence in a column, pass manifoldseq.storage.from_frame({name}, id='id').sequences"
+            f"{name} is a data frame: {ask}, one per sequence. If each row is a time step and a column has the ids of "
+            f"the sequences, pass manifoldseq.storage.from_frame({name}, id='id').sequences"
         )
     if hasattr(X, "get_group"):  # the groups of a data frame
         raise ValueError(

@@ -44,9 +44,9 @@ def fit_starts(
     ----------
     estimator : estimator
         The following parameters are used if the estimator has them: `n_init`; `random_state`, from which the generators
-        of the starts are spawned; `n_jobs`, None or 1 or more threads, -1 for one per core; `verbose`, 1 to log the end
-        of every start and 2 to log every iteration, to the logger ``"manifoldseq"`` of the process that computes it, or
-        to standard error where logging is not set up.
+        of the starts are spawned; `n_jobs`, the number of threads (None for the executor of the context, -1 for one
+        thread per core); `verbose`, 1 to log the end of every start and 2 to log every iteration, to the logger
+        ``"manifoldseq"`` of the process that computes the start, or to standard error if logging is not configured.
     run : callable
         ``run(number, rng, **loop) -> Run or Result`` computes one start with its number and generator. It passes
         `loop`, that is `observers`, `checkpoint` and `resume`, to :func:`manifoldseq.iterate` or
@@ -61,7 +61,7 @@ def fit_starts(
     Returns
     -------
     Run or Result
-        The start with the smallest finite objective; among equal ones, the first. Its status is INTERRUPTED if Ctrl-C
+        The start with the smallest finite objective; ties go to the first start. Its status is INTERRUPTED if Ctrl-C
         ended a start or prevented it.
 
     Raises

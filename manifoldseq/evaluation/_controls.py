@@ -78,7 +78,8 @@ class OfSequences(BaseEstimator):
 class SequenceFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
     """One row of features per sequence: the base class of `ChannelStatistics`, `LogSpectrum` and others.
 
-    A subclass defines `described`, and `learn` with `learned` where other sequences are described by what was learned.
+    A subclass defines `described`. It also defines `learn` and `learned` if the description depends on the sequences of
+    `fit`.
 
     Examples
     --------
@@ -131,11 +132,11 @@ class ChannelStatistics(SequenceFeatures):
 
 
 class LaggedAutocovariance(SequenceFeatures):
-    """Covariances of the channels of a sequence with those some steps later.
+    """Covariances of the channels of a sequence with the channels at later steps.
 
-    A linear dynamical system determines these covariances, and no system has to be identified. Covariances are divided
-    by the standard deviations, so that level and size of a channel have no effect: ``E[x_i(t) x_j(t + lag)] / (s_i
-    s_j)``. `transform` returns them lag by lag, (N, (n_lags + 1) d²), and only autocovariances for more than 32
+    A linear dynamical system determines these covariances. They are computed without identifying a system. Covariances
+    are divided by the standard deviations, so that level and size of a channel have no effect: ``E[x_i(t) x_j(t + lag)]
+    / (s_i s_j)``. `transform` returns them lag by lag, (N, (n_lags + 1) d²), and only autocovariances for more than 32
     channels.
 
     Parameters
@@ -216,7 +217,7 @@ class PrincipalComponents(ClassNamePrefixFeaturesOutMixin, TransformerMixin, _Of
 
 
 class RowNeighbors(_OfRows):
-    """The nearest rows by the distance of standardized columns: a control for neighbours of samples.
+    """The nearest rows by the distance of standardized columns: a baseline for neighbours of samples.
 
     Parameters
     ----------
@@ -299,7 +300,7 @@ def location_and_scale(Z: Any, standardized: bool = True) -> tuple[Array | float
 
 
 class StatisticsKMeans(_KMeans, OfSequences):
-    """k-means of the means and standard deviations of channels: a control for clusterings by models of time.
+    """k-means of the means and standard deviations of channels: a baseline for clusterings of sequences.
 
     Parameters
     ----------
@@ -323,20 +324,20 @@ class StatisticsKMeans(_KMeans, OfSequences):
 
 
 class AutocovarianceKMeans(_KMeans, OfSequences):
-    """k-means of lagged autocovariances, parameters as of `StatisticsKMeans`: second moments, without a model."""
+    """k-means of lagged autocovariances, with the parameters of `StatisticsKMeans`: second moments, without a model."""
 
     _described = LaggedAutocovariance
 
 
 class RowKMeans(_KMeans, _OfRows):
-    """k-means of standardized rows, parameters as of `StatisticsKMeans`: a control for clusterings of samples.
+    """k-means of standardized rows, with the parameters of `StatisticsKMeans`: a control for clusterings of samples.
 
     Sparse rows are not standardized.
     """
 
 
 class NormalizedKMeans(_KMeans, _OfRows):
-    """k-means of rows divided by their lengths, parameters as of `StatisticsKMeans`: a control for directions."""
+    """k-means of rows divided by their lengths, with the parameters of `StatisticsKMeans`: a control for directions."""
 
     _standardized = False
 
@@ -391,13 +392,13 @@ class StatisticsClassifier(_Classifier, OfSequences):
 
 
 class AutocovarianceClassifier(_Classifier, OfSequences):
-    """Logistic regression on lagged autocovariances, parameters as of `StatisticsClassifier`."""
+    """Logistic regression on lagged autocovariances, with the parameters of `StatisticsClassifier`."""
 
     _described = LaggedAutocovariance
 
 
 class RowClassifier(_Classifier, _OfRows):
-    """Logistic regression on standardized rows, parameters as of `StatisticsClassifier`.
+    """Logistic regression on standardized rows, with the parameters of `StatisticsClassifier`.
 
     Sparse rows are not standardized.
     """

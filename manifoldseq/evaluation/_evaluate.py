@@ -65,7 +65,7 @@ than `_ALIKE` (`make bench-real ARGS=verdicts`: hits and false alarms).
 """
 _DESCRIBED = 2000
 """Maximum number of members for which descriptions are computed."""
-_NOT_RIGHT = "which does not say that they are right"
+_NOT_RIGHT = "which does not show that they are correct"
 _ROWS = 20_000
 """Maximum number of rows; if there are more, this number is drawn and all figures come from fits to these rows."""
 _MANY = 2000
@@ -117,16 +117,17 @@ def evaluate(
 
     Agreement of parts compares fits to two random halves of the data on all members, three times; a clustering that
     does not predict, or has few members per cluster, is fitted to three parts with four fifths of the members each.
-    Each of these fits chooses its settings again. Agreement says that clusters are repeatable, not that they are right.
-    The last row, ``chance``, is what random assignments, or the largest class, reach. A
-    figure that fails, of the estimator or of a control, leaves a row with a reason (``why``), and all others stand.
+    Each of these fits chooses its settings again. A high agreement shows that clusters are repeatable, not that they
+    are correct. The last row, ``chance``, has the figure of random assignments or of the largest class. If a figure of
+    the estimator or of a control cannot be measured, its row has the reason (``why``), and all other figures are
+    measured as usual.
 
     Parameters
     ----------
     model : estimator
         The estimator after `fit` on `X`; it is not changed. A class with only ``fit`` and ``predict`` is also
         evaluated, with copies that are fitted again.
-    X : what `fit` took
+    X : data as for `fit`
         The data of `fit`. For controls, missing values of sequences are interpolated linearly. If there are more than
         20,000 rows, 20,000 rows are drawn, and all figures come from fits to these rows.
     y : array-like of shape (N,), optional
@@ -143,8 +144,9 @@ def evaluate(
     random_state : int
         The seed of folds, halves and controls.
     seconds : float
-        Time limit for further fits. If they would take longer, as estimated from `took`, one split replaces five folds,
-        one halving replaces three, and agreement is not measured if even one halving would take too long.
+        Time limit for further fits. If the fits would take longer (estimated from `took`), one split replaces five
+        folds, and one pair of halves replaces three. If even one pair of halves would take too long, the agreement is
+        not measured.
     took : float
         Duration of the fit in seconds. It is measured for a fit to 20,000 drawn rows.
     groups : array-like of shape (N,), optional
@@ -162,7 +164,7 @@ def evaluate(
     Raises
     ------
     ValueError
-        If there is not one label or group for each member, or a label is missing.
+        If the number of labels or groups differs from the number of members, or if a label is missing.
 
     Examples
     --------

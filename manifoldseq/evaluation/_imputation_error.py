@@ -34,10 +34,11 @@ _CLEAR = 0.05
 
 
 def imputation_error(model: Any, X: Any, y: object, seed: int) -> Evaluation:
-    """Return R² and coverage of each view of held-out rows, imputed from the other views by a fit to the other rows.
+    """Return R² and coverage of each view of held-out rows, imputed from the other views.
 
-    A quarter of the rows is held out. Columns are standardized by the training rows; R² refers to all columns of a view
-    and is averaged over views (with ``target``, only that view is used).
+    A quarter of the rows is held out, and the model is fitted to the other rows. Columns are standardized by the
+    training rows. R² refers to all columns of a view and is averaged over views (if the model has a ``target``, only
+    this view is used).
 
     Parameters
     ----------

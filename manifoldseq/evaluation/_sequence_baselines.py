@@ -79,21 +79,21 @@ class _Warped(OfSequences):
 
 
 class SpectrumKMeans(_KMeans, OfSequences):
-    """k-means of logarithms of spectra, parameters as of `StatisticsKMeans`."""
+    """k-means of logarithms of spectra, with the parameters of `StatisticsKMeans`."""
 
     _described = LogSpectrum
     _standardized = False
 
 
 class CurvesKMeans(_KMeans, OfSequences):
-    """k-means of resampled and standardized curves, parameters as of `StatisticsKMeans`."""
+    """k-means of resampled and standardized curves, with the parameters of `StatisticsKMeans`."""
 
     _described = ResampledCurves
     _standardized = False
 
 
 class ConvolutionsKMeans(_KMeans, OfSequences):
-    """k-means of standardized random convolutions, parameters as of `StatisticsKMeans`."""
+    """k-means of standardized random convolutions, with the parameters of `StatisticsKMeans`."""
 
     _described = RandomConvolutions
 
@@ -238,7 +238,7 @@ class SpectrumClassifier(_FeatureClassifier):
 
 
 class ConvolutionsClassifier(_FeatureClassifier):
-    """Ridge regression from standardized random convolutions to the classes, with leave-one-out choice of its weight.
+    """Ridge regression from standardized random convolutions to the classes; leave-one-out chooses the penalty.
 
     Parameters
     ----------

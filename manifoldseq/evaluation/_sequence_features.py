@@ -295,7 +295,7 @@ def warping_distances(A: Array, B: Array, window: float = WINDOW) -> Array:
     A, B : ndarray of shape (n, L, d), (m, L, d)
         Curves of L steps and d channels.
     window : float
-        Share of the L steps by which a path may leave the diagonal. At least one step is allowed.
+        The largest distance of a path from the diagonal, as a fraction of L. At least one step is allowed.
 
     Returns
     -------

@@ -99,8 +99,8 @@ class _OneThread(ContextDecorator):
 def one_blas_thread() -> _OneThread:
     """Limit BLAS to one thread inside the block, in the whole process.
 
-    Two BLAS threads on small matrices can be a hundred times slower than one. Nested and concurrent blocks are counted:
-    the first block sets the limit and the last one to end restores it, so that nesting is cheap. A limit that
+    On small matrices, two BLAS threads can be a hundred times slower than one thread. Nested and concurrent blocks are
+    counted: the first block sets the limit, and the block that ends last restores the previous number. A limit that
     ``threadpoolctl.threadpool_limits`` sets inside the block is respected, also in nested blocks. If it is still set at
     the end of the block, it is kept.
 

@@ -20,7 +20,7 @@ The statistics of a mixture of 50 components take about 50 ms for a block. A clu
 
 
 class RowBlocks:
-    """Arrays with the same rows, cut into blocks. Sums over the blocks do not depend on the executor.
+    """Arrays with the same rows, split into blocks. Sums over the blocks do not depend on the executor.
 
     Parameters
     ----------

@@ -31,7 +31,7 @@ def remember(*functions: Any) -> None:
 def portable(value: Any, what: str) -> Any:
     """Return a value for pickling in which functions, also inside a `partial`, are pickled by name.
 
-    `what` describes the owner of the functions in the error message.
+    `what` names the owner of the functions in the error message.
     """
     if isinstance(value, FunctionType):
         return _Named(value, what)

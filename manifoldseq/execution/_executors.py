@@ -23,7 +23,7 @@ _PATIENCE_SECONDS = 0.1
 
 
 class Executor(Protocol):
-    """Anything that maps a function over tasks, one BLAS thread each, and returns the results in their order."""
+    """An object that maps a function over tasks, with one BLAS thread per task, and returns the results in order."""
 
     @property
     def width(self) -> int:
@@ -125,7 +125,7 @@ def width() -> int:
 
 
 class Shards(Generic[S]):
-    """Objects that recipes load. The executor of the context loads each object once and keeps it.
+    """Objects loaded by recipes. The executor of the context loads each object once and keeps it.
 
     In this process (serial, threads) all objects are kept as long as this record exists. On a cluster each object stays
     on one worker until this record is deleted or the block ``using("dask", …)`` ends; only arguments and results are

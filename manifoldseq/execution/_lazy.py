@@ -11,8 +11,8 @@ T = TypeVar("T")
 class cached_property(Generic[T]):
     """``functools.cached_property`` of Python 3.12, without the lock of earlier versions.
 
-    All instances of a class share that lock, and a child that is forked while another thread computes the attribute
-    would wait forever. Without the lock, two threads may both compute the value.
+    All instances of a class share the earlier lock. If a process is forked while another thread computes the attribute,
+    the child would wait forever. Without the lock, two threads may both compute the value.
 
     Examples
     --------

@@ -73,12 +73,12 @@ class Kernel(Protocol):
 
     @property
     def products_only(self) -> bool:
-        """Whether the outputs of two systems enter only through ``C_i' C_j``, so that means can be compressed."""
+        """Whether the kernel depends on outputs only through ``C_i' C_j``, so that means can be compressed."""
         ...
 
     @property
     def convex_in_output(self) -> bool:
-        """Whether the kernel is convex and quadratic in the output matrix, so that means have a block update."""
+        """Whether the kernel is convex and quadratic in the output matrix; means then have a block update."""
         ...
 
     def pack(self, items: Any, /) -> Any:

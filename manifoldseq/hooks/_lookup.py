@@ -49,13 +49,13 @@ def register(item: Any) -> None:
     Parameters
     ----------
     item : manifoldseq.hooks record, module or object
-        A record such as `manifoldseq.hooks.KernelSpec`, or something with functions decorated with
+        A record such as `manifoldseq.hooks.KernelSpec`, or a module or object whose functions are decorated with
         ``@manifoldseq.hookimpl``.
 
     Raises
     ------
     ValueError
-        If it registers nothing, or an invalid record.
+        If the item registers no record or an invalid record.
 
     Examples
     --------
@@ -161,7 +161,7 @@ def get_record(cls: type[R], name: str) -> R:
 
 
 def source_of(kind: type[Record], name: str) -> Source:
-    """Return the plugin, name and version of the record with a class and name; errors are those of `get_model`.
+    """Return the plugin, name and version of the record with a class and name; raise as `get_model` does.
 
     Examples
     --------
@@ -203,17 +203,17 @@ def get_model(name: str) -> ModelSpec:
 
 
 def with_all_parts(record: ModelSpec) -> ModelSpec:
-    """Return a model's record as `get_model` does, also one that is not registered."""
+    """Return the completed record of a model as `get_model` does; the model need not be registered."""
     return record if sources(record) else complete_model(_registry, Plugin(SESSION, origin=Origin.SESSION), record)
 
 
 def get_estimator(name: str) -> type[Any]:
-    """Return an estimator class by name, such as ``get_estimator("lds-kmeans")``; errors are those of `get_model`."""
+    """Return an estimator class by name, such as ``get_estimator("lds-kmeans")``; raise as `get_model` does."""
     return get_record(EstimatorSpec, name).factory
 
 
 def get_kernel(name: str, **params: Any) -> Any:
-    """Return a `manifoldseq.kernels.Kernel` by name, made with `params`; errors are those of `get_model`.
+    """Return a `manifoldseq.kernels.Kernel` by name, made with `params`; raise as `get_model` does.
 
     Examples
     --------
@@ -230,7 +230,7 @@ def made_kernel(record: KernelSpec, params: Mapping[str, Any]) -> Kernel:
 
 
 def get_solver(name: str, **options: Any) -> Any:
-    """Return a solver by name, made with `options`; errors are those of `get_model`.
+    """Return a solver by name, made with `options`; raise as `get_model` does.
 
     Examples
     --------
@@ -241,32 +241,32 @@ def get_solver(name: str, **options: Any) -> Any:
 
 
 def get_domain(name: str) -> DomainSpec:
-    """Return a domain's record with its callables imported; errors are those of `get_model`."""
+    """Return a domain's record with its callables imported; raise as `get_model` does."""
     return get_record(DomainSpec, name)
 
 
 def get_manifold(name: str) -> ManifoldSpec:
-    """Return a manifold's record with its callables imported; errors are those of `get_model`."""
+    """Return a manifold's record with its callables imported; raise as `get_model` does."""
     return get_record(ManifoldSpec, name)
 
 
 def get_dataset(name: str) -> DatasetSpec:
-    """Return a data set's record with its callables imported; errors are those of `get_model`."""
+    """Return a data set's record with its callables imported; raise as `get_model` does."""
     return get_record(DatasetSpec, name)
 
 
 def get_reader(name: str) -> ReaderSpec:
-    """Return a reader's record with its callables imported; errors are those of `get_model`."""
+    """Return a reader's record with its callables imported; raise as `get_model` does."""
     return get_record(ReaderSpec, name)
 
 
 def get_plot(name: str) -> PlotSpec:
-    """Return a plot's record with its callables imported; errors are those of `get_model`."""
+    """Return a plot's record with its callables imported; raise as `get_model` does."""
     return get_record(PlotSpec, name)
 
 
 def get_reproduction(name: str) -> ReproductionSpec:
-    """Return a reproduction's record with its callables imported; errors are those of `get_model`."""
+    """Return a reproduction's record with its callables imported; raise as `get_model` does."""
     return get_record(ReproductionSpec, name)
 
 

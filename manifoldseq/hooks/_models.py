@@ -37,7 +37,7 @@ class Source:
     version : str
         The version of the plugin's distribution; "" for records that were registered in this process.
     digest : str
-        A digest of the code of records that were registered in this process, which have no version; else "".
+        A digest of the code, for records that were registered in this process and have no version; otherwise "".
     """
 
     name: str
@@ -64,7 +64,7 @@ def complete_model(registry: Registry, plugin: Plugin, record: ModelSpec, asked:
 
 
 def sources(model: ModelSpec) -> Mapping[str, Source]:
-    """Return the plugins of a completed model (key "") and of its parts (``field``, or ``field name`` of a mapping)."""
+    """Return the sources of a complete model (key "") and of its parts (``field``, or ``field name`` of a mapping)."""
     return model.__dict__.get("_sources", {})
 
 

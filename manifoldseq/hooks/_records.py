@@ -275,7 +275,7 @@ _PARTS = (
 
 @dataclass(frozen=True)
 class InitializerSpec(Record):
-    """One more initializer ``target(problem, rng) -> point`` of a model, which may belong to another plugin.
+    """An additional initializer ``target(problem, rng) -> point`` of a model, which may belong to another plugin.
 
     ``model`` is the name of the model, "" for every model. A record given to `manifoldseq.register` replaces an
     initializer of the same name. A record from a module or an installed plugin does not replace it: its initializer is
@@ -291,9 +291,9 @@ class InitializerSpec(Record):
 
 @dataclass(frozen=True)
 class UpdateSpec(Record):
-    """One more block update ``target(model, point[, sums][, damping]) -> point`` of a model, see `ModelSpec`.
+    """An additional block update ``target(model, point[, sums][, damping]) -> point`` of a model, see `ModelSpec`.
 
-    ``factors`` contains the names of the factors that it replaces, () for all factors.
+    ``factors`` contains the names of the factors that the update replaces, () for all factors.
     """
 
     kind = "updates"
@@ -309,14 +309,14 @@ class EstimatorSpec(Record):
     """An estimator class; ``plots`` names the default plots of its fits.
 
     ``input`` is ``"sequences"``, ``"samples"``, ``"views"`` (arrays with the same rows) or ``"bags"`` (views that are
-    lists of arrays, one per sequence). ``controls`` names registered estimators that `manifoldseq fit` compares it
-    with, by default simple baselines of the same task (`evaluation.default_controls`). For results other than clusters,
-    classes, features and neighbours, ``quality(model, X, y, seed) -> evaluation.Evaluation`` computes the figures; it
-    raises ValueError with the reason if there are none. ``auto`` names parameters that `fit` chooses if they are
-    ``"auto"``; `manifoldseq fit --choose` sets those that are not given. After such a `fit`, ``choice_`` is a
-    `manifoldseq.models.Choice`, whose tables and plot are shown. ``cost(model, X) -> str`` describes the computations
-    of a fit in advance; it returns "" if the fit chooses nothing. ``models`` names the registered models that it
-    minimizes.
+    lists of arrays, one per sequence). ``controls`` names the registered estimators with which `manifoldseq fit`
+    compares it, by default simple baselines of the same task (`evaluation.default_controls`). For results other than
+    clusters, classes, features and neighbours, ``quality(model, X, y, seed) -> evaluation.Evaluation`` computes the
+    figures; it raises ValueError with the reason if there are none. ``auto`` names the parameters that `fit` chooses if
+    they are ``"auto"``; `manifoldseq fit --choose` sets the parameters among them that are not given to ``"auto"``.
+    After such a `fit`, ``choice_`` is a `manifoldseq.models.Choice`, whose tables and plot are shown. ``cost(model, X)
+    -> str`` describes the computations of a fit in advance; it returns "" if the fit chooses nothing. ``models`` names
+    the registered models that the estimator minimizes.
     """
 
     kind = "estimators"
@@ -361,8 +361,8 @@ class RuleSpec(Record):
 class KernelSpec(Record):
     """A kernel: ``factory(**params) -> manifoldseq.kernels.Kernel``, whose attributes give its domain and properties.
 
-    ``example(rng) -> items`` (default: the domain's); ``invariances`` maps a name to ``transform(item) -> item``
-    that leaves the kernel unchanged.
+    ``example(rng) -> items`` (by default, the example of the domain); ``invariances`` maps a name to ``transform(item)
+    -> item`` that leaves the kernel unchanged.
     """
 
     kind = "kernels"

@@ -30,7 +30,7 @@ class UnknownName(ValueError):
 
 
 class AmbiguousName(ValueError):
-    """Error for a name that several third-party plugins register, and neither the session nor a bundled plugin."""
+    """Error for a name that several third-party plugins register, but not the session or a bundled plugin."""
 
 
 _SENT: ContextVar[tuple[str, Mapping[str | None, Plugin]]] = ContextVar("manifoldseq_sent", default=("", {}))
@@ -169,7 +169,7 @@ class Registry:
         ]
 
     def find(self, kind: str, name: str) -> Record:
-        """Return the record with a name, or with ``plugin:name``; errors are those of `owner`."""
+        """Return the record with a name, or with ``plugin:name``; raise as `owner` does."""
         return self.owner(kind, name)[1]
 
     def owner(self, kind: str, name: str) -> tuple[Plugin, Record]:

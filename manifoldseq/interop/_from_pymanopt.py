@@ -16,7 +16,7 @@ from ._pymanopt import numpy_random, pymanopt
 
 
 def from_pymanopt(manifold: Any) -> Manifold:
-    """Convert a manifold of pymanopt to one that solvers, checkers and problems accept.
+    """Convert a manifold of pymanopt to a manifold that solvers, checks and problems accept.
 
     Parameters
     ----------
@@ -38,16 +38,17 @@ def from_pymanopt(manifold: Any) -> Manifold:
 
     Notes
     -----
-    Retractions are pymanopt's own (``"pymanopt"``) and, where there is one, ``"exp"``. Every operation works on one
-    point at a time; leading axes are a loop. ``nearest`` retracts the zero vector, which leads to the manifold from
-    near it (to the nearest point, or to that of a QR factorization), and ``feasibility`` is the distance by which
-    ``nearest`` moves a point: the boundary of an open set, such as the positive definite matrices, is not detected.
-    Random numbers come from the given generator; the state of ``numpy.random`` is restored. If pymanopt has no
-    transport, vectors are projected. The Hessian of ``Product`` is correct for factors such as SO(n), which pymanopt
-    2.2.1 does not embed. ``exp``, ``log``, ``dist`` and ``typical_distance`` are those of pymanopt, if it has them.
-    ``log`` and ``dist`` are used only if they are consistent with ``exp``: at one pair of points, the logarithm must
-    lead from one point to the other, and the distance must be its length. Then ``geodesic`` and
-    :func:`~manifoldseq.frechet_mean` work too; parallel transport is None. If manifoldseq has the same manifold, its
+    The retractions are the retraction of pymanopt (``"pymanopt"``) and, if pymanopt has an exponential map, ``"exp"``.
+    Every operation works on one point at a time, with a loop over leading axes. ``nearest`` retracts the zero vector.
+    For a point near the manifold, the result is on the manifold: the nearest point, or the factor Q of a QR
+    factorization. ``feasibility`` is the distance by which ``nearest`` moves a point. It does not detect the boundary
+    of an open set, such as the positive definite matrices. Random numbers come from the given generator; the state of
+    ``numpy.random`` is restored. If pymanopt has no transport, vectors are projected. The Hessian of ``Product`` is
+    correct for factors such as SO(n), whose tangent vectors pymanopt 2.2.1 does not embed. ``exp``, ``log``, ``dist``
+    and ``typical_distance`` are the functions of pymanopt, if the manifold has them. ``log`` and ``dist`` are used only
+    if they are consistent with ``exp``: at one pair of points, the exponential of the logarithm must be the other
+    point, and the distance must be the length of the logarithm. In this case ``geodesic`` and
+    :func:`~manifoldseq.frechet_mean` work too. Parallel transport is None. If manifoldseq has the same manifold, its
     own class is faster.
 
     Examples

@@ -18,7 +18,7 @@ Parts = tuple[np.ndarray, ...]
 class Positional:
     """An objective with positional arguments that caches the results for the last points.
 
-    pymanopt asks for the value at an accepted point up to three times and for the gradient once more with every
+    pymanopt evaluates the value at an accepted point up to three times, and evaluates the gradient again with every
     product with the Hessian.
     """
 

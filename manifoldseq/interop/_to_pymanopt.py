@@ -33,11 +33,11 @@ def to_pymanopt(manifold: Manifold, *, seed: int | np.random.Generator | None = 
 
     Notes
     -----
-    ``exp``, ``log``, ``dist``, ``pair_mean`` and ``typical_dist`` are those of the manifold. If the manifold has no
-    ``log``, or if it is NaN, as for distant points of `Stiefel`, ``log(x, y)`` is the projection of y − x, an inverse
-    of the retraction to first order, and ``dist`` the Euclidean norm of y − x: half of its square has the gradient
-    −log, which is enough for ParticleSwarm and NelderMead. Active bounds are kept by clipping, which the optimizers of
-    pymanopt do not take into account: they may stop early.
+    ``exp``, ``log``, ``dist``, ``pair_mean`` and ``typical_dist`` are the functions of the manifold. If the manifold
+    has no ``log``, or if the logarithm is NaN, as for distant points of `Stiefel`, ``log(x, y)`` is the projection of y
+    − x, an inverse of the retraction to first order. In this case ``dist`` is the Euclidean norm of y − x. Half of its
+    square has the gradient −log, which is sufficient for ParticleSwarm and NelderMead. Active bounds are kept by
+    clipping. The optimizers of pymanopt do not take clipping into account, so they may stop early.
 
     Examples
     --------

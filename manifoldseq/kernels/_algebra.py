@@ -307,7 +307,7 @@ class RBFKernel(_Unit):
 def as_kernel(kernel: str | Kernel, domain: str | None = None, **params: Any) -> Kernel:
     """Return the kernel object of a registered name, or the object itself.
 
-    Functions and estimators that take a kernel call it first.
+    Functions and estimators that accept a kernel call this function first.
 
     Parameters
     ----------

@@ -150,11 +150,11 @@ def kernel(
     """Build a kernel object from a function of two items.
 
     The methods that means, dictionaries and clustering call (``pack, cross, diag, weighted, self_term, manifold``) are
-    derived from `pair_function` by loops and autograd. The function can be used as a decorator. For speed, write a
-    class with these methods: code that uses the kernel does not change.
+    derived from `pair_function` by loops and autograd. The function can be used as a decorator. A class with these
+    methods is faster. Code that uses the kernel does not change.
 
-    A kernel of a function at the top level of a module can be pickled, and so can estimators that are fitted with it.
-    Pickling stores the name of the function, so the module must be importable where the pickle is loaded.
+    A kernel of a function at the top level of a module can be pickled, together with estimators that are fitted with
+    it. Pickling stores the name of the function, so the module must be importable where the pickle is loaded.
 
     Parameters
     ----------

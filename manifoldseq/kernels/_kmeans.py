@@ -133,10 +133,10 @@ def spread_rows(
 
 
 def agreements(K: Array, order: NDArray[np.intp], clusters: Sequence[int], find: Find) -> list[float]:
-    """Return the adjusted Rand index between the clusters of two halves, extended to all rows, per number of clusters.
+    """Return the adjusted Rand index between the clusterings of two halves, for each number of clusters.
 
-    The value is 1 if clusterings of different data agree, and 0 on average by chance. It does not show that clusters
-    are meaningful.
+    The clustering of each half is extended to all rows. The index is 1 if the two clusterings agree, and 0 on average
+    for random clusterings. A high value does not show that clusters are meaningful.
 
     Parameters
     ----------
@@ -178,8 +178,8 @@ def agreements(K: Array, order: NDArray[np.intp], clusters: Sequence[int], find:
 def adjusted_rand(one: NDArray[np.intp], other: NDArray[np.intp], k: int) -> float:
     """Return the adjusted Rand index of two assignments to the clusters 0 to k - 1.
 
-    Equivalent to `sklearn.metrics.adjusted_rand_score`, whose checks of its input took half of the time of a choice
-    (``python -m benchmarks.lds settings``: 1.9 times as long on 80 sequences).
+    Equivalent to `sklearn.metrics.adjusted_rand_score`, which validates its input: with it, a choice of settings on 80
+    sequences takes 1.9 times as long (``python -m benchmarks.lds settings``).
     """
     table = np.bincount(one * k + other, minlength=k * k).reshape(k, k).astype(float)
     pairs, rows, columns, total = (

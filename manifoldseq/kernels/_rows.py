@@ -13,7 +13,7 @@ from ._algebra import as_kernel
 
 
 class RowKernel:
-    """A kernel for scikit-learn's estimators: a function of arrays of row numbers of fixed items.
+    """A kernel function of row numbers for scikit-learn's estimators; the items are fixed.
 
     The items are packed once; ``kernel(X, Y)`` gives the values for the rows in X (N, 1) and Y (M, 1). Thus
     ``SVC(kernel=RowKernel("projection", systems)).fit(rows, y)`` works with ``rows = np.arange(N)[:, None]``, also in
@@ -48,7 +48,7 @@ class RowKernel:
 
 
 def warn_if_indefinite(kernel: Kernel) -> bool:
-    """Warn and return True if a kernel does not claim to be positive definite."""
+    """Warn and return True if a kernel is not declared positive definite."""
     if kernel.positive_definite:
         return False
     warnings.warn(

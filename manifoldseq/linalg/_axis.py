@@ -193,7 +193,7 @@ class Rows:
         return tree.take(c) if hasattr(tree, "take") else tree
 
     def put(self, tree: Any, c: Decision, part: Any) -> Any:
-        """Return the tree with the rows of `c` replaced by those of `part`."""
+        """Return the tree with the rows of `c` replaced by the rows of `part`."""
         if isinstance(tree, tuple):
             return _like(tree, [self.put(a, c, b) for a, b in zip(tree, part, strict=True)])
         if isinstance(tree, dict):
@@ -209,7 +209,7 @@ class Rows:
         return np.flatnonzero(c)[d]
 
     def join(self, tree: Any, other: Any) -> Any:
-        """Return the rows of one tree, then those of another of the same structure."""
+        """Return the rows of one tree, followed by the rows of another tree of the same structure."""
         if isinstance(tree, tuple):
             return _like(tree, [self.join(a, b) for a, b in zip(tree, other, strict=True)])
         if isinstance(tree, dict):

@@ -19,9 +19,9 @@ _MAX_STEPS = 60  # 2**60 terms: enough for every spectral radius that float64 ca
 def stein(A1: Any, A2: Any, Q: Any) -> Any:
     r"""Solve the Stein equation ``A1.T @ X @ A2 - X + Q = 0``.
 
-    The solution is :math:`X = \sum_t (A_1^T)^t Q A_2^t`, summed by doubling: step k adds
-    ``(A1.T)**(2**k) @ X @ A2**(2**k)``. It stops when the norms of these powers bound the remaining terms by 1e-15 of
-    X. Defective matrices need no special case: nothing is diagonalized.
+    The solution is :math:`X = \sum_t (A_1^T)^t Q A_2^t`, summed by doubling: step k adds ``(A1.T)**(2**k) @ X @
+    A2**(2**k)``. The sum ends when the norms of these powers bound the remaining terms by 1e-15 of X. No matrix is
+    diagonalized, so defective matrices are supported.
 
     Parameters
     ----------

@@ -67,7 +67,7 @@ def flatten(tree: Any) -> np.ndarray:
 
 
 def unflattener(tree: Any) -> Callable[[np.ndarray], Any]:
-    """Return the inverse of :func:`flatten` for points shaped like `tree`: a function of a vector.
+    """Return the inverse of :func:`flatten` for points with the structure of `tree`: a function of a vector.
 
     The arrays that it returns are views of the vector.
 

@@ -21,8 +21,8 @@ class Loss(ABC):
     Parameters
     ----------
     scale : float
-        The norm of a residual above which the loss is smaller than the square, in units of the weighted residual. It is
-        a number of standard deviations if the weights are inverse standard deviations.
+        The norm of a weighted residual above which the loss is smaller than the squared norm. It is a number of
+        standard deviations if the weights are inverse standard deviations.
 
     Examples
     --------
@@ -59,7 +59,7 @@ class Squared(Loss):
 
 
 class Huber(Loss):
-    """A convex loss that is quadratic up to the scale c, and ρ(s) = 2c√s − c² beyond (linear in the norm)."""
+    """A convex loss: quadratic up to the scale c, and ρ(s) = 2c√s − c² above it (linear in the norm)."""
 
     def of(self, z: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         root = np.sqrt(np.maximum(z, 1.0))
@@ -100,8 +100,9 @@ class Graduated(GemanMcClure):
     """The loss of Geman and McClure, which ``solver="lm"`` approaches by graduated non-convexity; ``loss="gnc"``.
 
     The first steps minimize the loss with a scale so large that it is nearly quadratic. The scale decreases by a factor
-    of √1.4 with every step until it is the scale of the loss. Many outliers, or a start far from the solution, cause
-    fewer wrong local minima than with the loss itself. Other solvers minimize the loss without these steps.
+    of √1.4 with every step until it equals the scale of the loss. With many outliers, or with a start far from the
+    solution, fewer runs end in a wrong local minimum than with the loss itself. Other solvers minimize the loss without
+    these steps.
 
     References
     ----------

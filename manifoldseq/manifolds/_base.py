@@ -41,24 +41,25 @@ class Manifold(ABC, Generic[Point]):
     retractions : tuple of str
         The kinds of ``retract``, the default first.
     second_order : tuple of str
-        The retractions that agree with the geodesic to second order: their acceleration at the start is zero in this
-        metric.
+        The retractions that agree with the geodesic to second order: the acceleration of their curves at the start is
+        zero in this metric.
     quotient : bool
         Whether X and X Q are the same point for every orthogonal Q. Objectives must have the same value at both.
     one_base : bool
         Whether ``inner``, ``project`` and ``transport`` also accept one point and many vectors: the leading axes of
-        points broadcast with those of vectors, as in numpy. If not, callers repeat the point.
+        points broadcast with the leading axes of vectors, as in numpy. Otherwise, callers repeat the point.
     hessian : callable or None
         ``(x, egrad, ehess, u) -> vector``, the Riemannian Hessian along `u` from the Euclidean gradient and Hessian
-        product. Without it solvers take differences of gradients.
+        product. If it is None, solvers use differences of gradients.
     log : callable or None
-        ``(x, y) -> u``, the tangent vector at `x` of the shortest geodesic to `y`, ``exp(x, u) = y``. If several exist,
-        one of them is returned. The result is NaN if none exists, as to another component, or if none was found.
+        ``(x, y) -> u``, the tangent vector at `x` of the shortest geodesic to `y`, ``exp(x, u) = y``. If there are
+        several shortest geodesics, the tangent vector of one of them is returned. The result is NaN if there is no
+        geodesic, for example if `y` is in another component, or if the computation finds none.
     parallel_transport : callable or None
         ``(x, y, u) -> v``, the parallel transport of a tangent vector along that geodesic to `y`, which preserves inner
         products.
     typical_distance : float or None
-        The order of magnitude of distances between points. The trust regions of pymanopt take their radius from it.
+        The order of magnitude of distances between points. The trust regions of pymanopt compute their radius from it.
     """
 
     names: tuple[str, ...] | None = None
@@ -146,14 +147,15 @@ class Manifold(ABC, Generic[Point]):
 
     @property
     def open(self) -> bool:
-        """Whether the set is open, with a boundary that no finite step reaches; by default, if it is not embedded."""
+        """Whether the set is open, with a boundary that no finite step reaches; by default, True unless embedded."""
         return self.metric != "embedded"
 
     @property
     def frame(self) -> Manifold[Point] | None:
         """The same manifold with tangent vectors in coordinates whose dot product is the inner product, or None.
 
-        Solvers run in these coordinates and transport vectors by projection. Users see ambient vectors.
+        Solvers run in these coordinates and transport vectors by projection. Functions of users receive and return
+        ambient vectors.
         """
         return None
 
@@ -214,8 +216,8 @@ class Manifold(ABC, Generic[Point]):
     def euclidean_gradient(self, x: Point, u: Point) -> Point:
         """Return a Euclidean gradient whose Riemannian gradient is the tangent vector `u`, for symmetric frames.
 
-        In the embedded metric it is `u` itself. If tangent vectors have coordinates in a symmetric frame, ``u = F c``,
-        it is ``F⁻¹ F⁻¹ u``.
+        In the embedded metric the result is `u` itself. If tangent vectors have coordinates in a symmetric frame, ``u =
+        F c``, the result is ``F⁻¹ F⁻¹ u``.
         """
         frame = self.frame
         return u if frame is None else frame.to_frame(x, frame.to_frame(x, u))
@@ -242,15 +244,16 @@ class Manifold(ABC, Generic[Point]):
         """Return how much the objective would decrease, to first order, if a point near the boundary moved inward.
 
         On an open manifold such as the positive numbers, the metric makes every Riemannian gradient small near the
-        boundary. This value distinguishes a minimum there from a point where a solver stalls. It is zero or positive: a
-        float, or an array over the leading axes. The default is zero, for manifolds without a boundary.
+        boundary. This value distinguishes a minimum at the boundary from a point where a solver stalls. It is never
+        negative. It is a float, or an array over the leading axes. The default is zero, for manifolds without a
+        boundary.
         """
         return filled(x, self.shape, 0.0)
 
     def longest(self, x: Point, u: Point) -> Any:
         """Return the largest multiple of `u` that a solver may try as a step; a float, or an array over leading axes.
 
-        The multiple is infinite, unless the manifold measures lengths in logarithms: longer steps then overflow.
+        The multiple is infinite, unless the manifold measures lengths in logarithms, where longer steps overflow.
         """
         return filled(x, self.shape, np.inf)
 
@@ -299,7 +302,7 @@ class Manifold(ABC, Generic[Point]):
         return np.linalg.solve(np.linalg.cholesky(gram), basis.mT).mT
 
     def random_tangent(self, x: Point, rng: np.random.Generator) -> Point:
-        """Return a random tangent vector at `x` of about unit entries."""
+        """Return a random tangent vector at `x` whose entries have a size of about 1."""
         return self.project(x, tree_map(lambda leaf: rng.standard_normal(leaf.shape).astype(leaf.dtype), x))
 
     def to_component(self, x: Point, i: int) -> Point:

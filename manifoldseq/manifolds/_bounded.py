@@ -84,8 +84,8 @@ class BoundedDiagonal(_Bounded):
 
     Notes
     -----
-    It is equivalent to ``Box(-bound, bound, n)``, under the name that the models of linear dynamical systems use.
-    Clipping is the bound normalization (18) of the LDS paper. See :class:`Box`.
+    The manifold is equivalent to ``Box(-bound, bound, n)``. It has a separate name for the models of linear dynamical
+    systems. Clipping is the bound normalization (18) of the LDS paper. See :class:`Box`.
 
     Examples
     --------

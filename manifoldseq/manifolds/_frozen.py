@@ -22,7 +22,7 @@ from ._stiefel import Stiefel
 class Frozen(Manifold[Point]):
     """The points of a manifold with the tangent spaces {0}, so that every solver stays at its start.
 
-    As a factor of a product it keeps the array of that factor unchanged. :meth:`manifoldseq.Problem.freeze` creates
+    As a factor of a product, it keeps the array of its factor unchanged. :meth:`manifoldseq.Problem.freeze` creates
     such factors.
 
     Parameters

@@ -33,9 +33,9 @@ class Grassmann(_OrthonormalColumns):
 
     Notes
     -----
-    Tangent vectors are horizontal, ``XᵀU = 0``, with the embedded metric. Retractions ``"polar"`` (default), ``"qr"``,
-    ``"cayley"`` and ``"exp"`` (the geodesic), all of second order; no n×n matrix is formed where n > 2p. Source:
-    Edelman, Arias, Smith, "The geometry of algorithms with orthogonality constraints", 1998.
+    Tangent vectors are horizontal, ``XᵀU = 0``, with the embedded metric. The retractions ``"polar"`` (default),
+    ``"qr"``, ``"cayley"`` and ``"exp"`` (the geodesic) are all of second order. If n > 2p, no n×n matrix is formed.
+    Source: Edelman, Arias, Smith, "The geometry of algorithms with orthogonality constraints", 1998.
 
     Examples
     --------

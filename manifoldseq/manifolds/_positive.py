@@ -140,8 +140,8 @@ class _InFrame(InFrame[np.ndarray], _Entrywise):
 class Positive(_Entrywise):
     """Arrays of positive numbers: variances, weights, scales.
 
-    Steps are multiplicative, so that a problem is the same in any unit and no step leaves the set. Iterates only
-    approach zeros of the optimum: if you expect zeros, use bounds.
+    Steps are multiplicative, so that a problem is the same in any unit and no step leaves the set. If the optimum has
+    zeros, the iterates approach them and never reach them: use bounds in this case.
 
     Parameters
     ----------
@@ -151,9 +151,9 @@ class Positive(_Entrywise):
     Notes
     -----
     The metric is the affine-invariant metric ``<u, v> = Σ u v / x²``, which is the metric of log x. The retraction
-    ``"exp"``, ``x exp(u / x)``, is its geodesic (one step multiplies by at most 1/√eps), and the transport is parallel.
-    The set is open: ``feasibility`` is one or more if an entry is not positive, and ``nearest`` replaces such entries
-    by the rounding unit.
+    ``"exp"``, ``x exp(u / x)``, is the geodesic of this metric (one step multiplies an entry by at most 1/√eps), and
+    the transport is parallel transport. The set is open: ``feasibility`` is one or more if an entry is not positive,
+    and ``nearest`` replaces such entries by the rounding unit.
 
     Examples
     --------

@@ -31,7 +31,7 @@ class Power(Manifold[Point]):
         The manifold of one point, of shape (…). Points of the power have shape (n, …), or are tuples of such arrays.
     n : int
     fixed : sequence of int
-        Numbers of points that no solver changes: anchors of a pose graph, or known points.
+        Indices of points that no solver changes, such as anchors of a pose graph or known points.
 
     Notes
     -----

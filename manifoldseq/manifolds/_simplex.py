@@ -28,11 +28,11 @@ class Simplex(Manifold[np.ndarray]):
 
     Notes
     -----
-    The Fisher metric ``<u, v> = Σ u v / x`` is the metric of the sphere of radius two under ``x = y²``. Retractions
-    ``"exp"`` (default; great circles of y) of second order, and ``"softmax"``, ``x exp(u / x)`` divided by its sum, of
-    first. No entry falls below the rounding unit. ``feasibility`` is one or more if an entry is not positive;
-    ``nearest`` is the Euclidean projection. Source: Sun, Gao, Hong, Mishra, Yin, "Escaping from saddle points on
-    Riemannian manifolds", 2019, and Manopt's ``multinomialfactory``.
+    The Fisher metric ``<u, v> = Σ u v / x`` is the metric of the sphere of radius two under ``x = y²``. The retraction
+    ``"exp"`` (default; great circles of y) is of second order. The retraction ``"softmax"``, ``x exp(u / x)`` divided
+    by its sum, is of first order. No entry falls below the rounding unit. ``feasibility`` is one or more if an entry is
+    not positive; ``nearest`` is the Euclidean projection. Source: Sun, Gao, Hong, Mishra, Yin, "Escaping from saddle
+    points on Riemannian manifolds", 2019, and Manopt's ``multinomialfactory``.
 
     Examples
     --------
@@ -69,7 +69,7 @@ class Simplex(Manifold[np.ndarray]):
 
     @property
     def frame(self) -> Manifold[np.ndarray] | None:
-        """Coordinates ``u / √x``: tangent vectors, by half, of the sphere of √x."""
+        """The simplex with coordinates ``u / √x``, which are twice the tangent vectors of the sphere of √x."""
         return _InFrame(*self.sizes)
 
     def project(self, x: np.ndarray, u: np.ndarray) -> np.ndarray:

@@ -27,9 +27,9 @@ class SymmetricPositiveDefinite(Manifold[np.ndarray]):
     n : int
     metric : {"affine-invariant", "log-euclidean", "bures-wasserstein"}
         The log-Euclidean metric measures matrix logarithms: its geometry is flat, ``dist`` is ``‖log X − log Y‖``, and
-        means have a closed form. It does not depend on the unit and the orthonormal basis. The Bures–Wasserstein metric
-        is the distance of optimal transport between normal distributions of mean zero, ``dist² = tr X + tr Y − 2 tr
-        (X^½ Y X^½)^½``; it has no singularity at the boundary, which is at a finite distance.
+        means have a closed form. It does not change if the unit or the orthonormal basis changes. The Bures–Wasserstein
+        metric is the distance of optimal transport between normal distributions of mean zero, ``dist² = tr X + tr Y − 2
+        tr (X^½ Y X^½)^½``; it has no singularity at the boundary, which is at a finite distance.
 
     Raises
     ------
@@ -39,21 +39,21 @@ class SymmetricPositiveDefinite(Manifold[np.ndarray]):
     Notes
     -----
     The affine-invariant metric is ``<U, V> = tr(X⁻¹ U X⁻¹ V)``: it does not depend on the basis, and no step leaves the
-    set. Retractions of second order: ``"exp"`` (default; the geodesic, no eigenvalue growing by more than 1/√eps in a
-    step) and ``"quadratic"``, ``X + U + ½ U X⁻¹ U``. With the Cholesky factors of X = LLᵀ and Y = MMᵀ the transport
-    ``ML⁻¹ U L⁻ᵀMᵀ`` keeps inner products. All computations use float64. The set is open: ``feasibility`` is one or more
-    if an eigenvalue is not positive, and ``nearest`` raises such eigenvalues to the size of rounding. Source: Bhatia,
-    "Positive definite matrices", 2007, chapter 6.
+    set. Two retractions are of second order: ``"exp"`` (default; the geodesic, on which no eigenvalue grows by more
+    than a factor of 1/√eps in a step) and ``"quadratic"``, ``X + U + ½ U X⁻¹ U``. With the Cholesky factors of X = LLᵀ
+    and Y = MMᵀ the transport ``ML⁻¹ U L⁻ᵀMᵀ`` keeps inner products. All computations use float64. The set is open:
+    ``feasibility`` is one or more if an eigenvalue is not positive, and ``nearest`` raises such eigenvalues to the size
+    of rounding. Source: Bhatia, "Positive definite matrices", 2007, chapter 6.
 
     Log-Euclidean: the retraction is ``exp(log X + D log(X)[U])``. Source: Arsigny, Fillard, Pennec, Ayache, "Geometric
     means in a novel vector space structure on symmetric positive-definite matrices", 2007.
 
     Bures–Wasserstein: with the solution L of ``XL + LX = U`` the metric is ``½ tr(LV)`` and ``exp(X, U) = (I + L) X (I
-    + L)``. Geodesics leave the set where an eigenvalue of I + L becomes zero, and ``exp`` is NaN beyond this point;
-    between two points this never happens. The retraction ``"exp"`` stays inside the set by positive factors. Parallel
-    transport has no closed form. Sources: Malagò, Montrucchio, Pistone, "Wasserstein Riemannian geometry of Gaussian
-    densities", 2018; Han, Mishra, Jawanpuria, Gao, "On Riemannian optimization over positive definite matrices with the
-    Bures-Wasserstein geometry", 2021.
+    + L)``. Geodesics leave the set where an eigenvalue of I + L becomes zero, and ``exp`` is NaN beyond this point. The
+    geodesic between two points of the set never leaves it. The retraction ``"exp"`` stays inside the set by positive
+    factors. Parallel transport has no closed form. Sources: Malagò, Montrucchio, Pistone, "Wasserstein Riemannian
+    geometry of Gaussian densities", 2018; Han, Mishra, Jawanpuria, Gao, "On Riemannian optimization over positive
+    definite matrices with the Bures-Wasserstein geometry", 2021.
 
     Examples
     --------
@@ -97,7 +97,7 @@ class SymmetricPositiveDefinite(Manifold[np.ndarray]):
 
     @property
     def frame(self) -> Manifold[np.ndarray] | None:
-        """Symmetric C for U = L C Lᵀ, with the Cholesky factor L of X."""
+        """The manifold with symmetric coordinates C, U = L C Lᵀ, for the Cholesky factor L of X."""
         return _InFrame(self.n)
 
     def project(self, x: np.ndarray, u: np.ndarray) -> np.ndarray:

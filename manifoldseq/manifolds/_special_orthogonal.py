@@ -26,7 +26,7 @@ def _skew_units(n: int) -> np.ndarray:
 class SpecialOrthogonal(_OrthonormalColumns):
     """Rotations: orthogonal n×n matrices of determinant +1.
 
-    Use :class:`Orthogonal` if reflections are allowed: no path on this manifold leads to them.
+    If reflections are allowed, use :class:`Orthogonal`: no path on this manifold leads to a reflection.
 
     Parameters
     ----------

@@ -31,9 +31,9 @@ class Prepared:
     sweep : object, optional
         The argument of `statistics` in place of `model`. It is sent to every worker for every sum, so it must be small.
     n : int, optional
-        Number of terms that `batch` chooses from, if the rows are not in blocks.
+        Number of terms from which `batch` chooses, if the rows are not in blocks.
     spec : ModelSpec, optional
-        The model with all parts. It is set when a problem is made.
+        The model with all parts. It is set when a problem is created.
     """
 
     model: Any

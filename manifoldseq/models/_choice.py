@@ -33,8 +33,8 @@ def as_good(values: Array, best: Array) -> bool:
     ----------
     values, best : ndarray of shape (n,)
         Figures of two settings on the same n folds, halves or rows, n >= 2. A setting with a figure that is not finite
-        is not as good, nor is one with a single figure that is lower: the mean difference is then one standard error,
-        however large it is.
+        is never as good. A setting that differs from the best in one lower figure is not as good either, because the
+        mean difference then equals one standard error.
 
     Examples
     --------
@@ -53,9 +53,9 @@ def as_good(values: Array, best: Array) -> bool:
 
 
 def preferred(values: Sequence[Array], preference: Sequence[Any]) -> int:
-    """Return the row of the chosen setting: the most preferred of those that are `as_good` as the best.
+    """Return the row of the most preferred setting among the settings that are `as_good` as the best.
 
-    Of several settings with the same preference, the one with the largest mean figure is chosen.
+    Among settings with the same preference, the setting with the largest mean figure is chosen.
 
     Parameters
     ----------
@@ -90,7 +90,7 @@ def summary(values: Array) -> tuple[Array, Array]:
 
 @dataclass(frozen=True, eq=False)
 class Step:
-    """One step of a choice: a figure of each compared setting, and the chosen settings.
+    """One step of a choice: the figures of the compared settings, and the chosen settings.
 
     Attributes
     ----------
@@ -123,7 +123,7 @@ class Step:
     columns: dict[str, Array] = field(default_factory=dict)
 
     def lines(self) -> list[str]:
-        """Return the lines of the table, with the chosen settings marked: the first twelve and the chosen ones."""
+        """Return the lines of the table: the first twelve settings and the chosen settings, which are marked."""
         figures = [f"{figure:.4f}" for figure in self.figure]
         if self.error is not None:
             figures = [f"{figure} ± {error:.4f}" for figure, error in zip(figures, self.error, strict=True)]
@@ -156,7 +156,7 @@ class Step:
         return along, places, others
 
     def plot(self, ax: Axes | None = None) -> Axes:
-        """Plot the figures: the setting with the most values is the horizontal axis, and the others are lines.
+        """Plot the figures over the setting with the most values, with one line for each combination of the others.
 
         With more than eight lines, the horizontal axis is the row of the table, and the last setting that varies gives
         the colours.

@@ -63,14 +63,14 @@ def choose_n_clusters(gram: Array, rng: np.random.Generator) -> Step:
     Parameters
     ----------
     gram : ndarray of shape (N, N)
-        A symmetric kernel matrix of at least four members; of more than 480, as many are drawn.
+        A symmetric kernel matrix of at least four members. If there are more than 480 members, 480 are drawn at random.
     rng : numpy.random.Generator
 
     Returns
     -------
     Step
-        The chosen setting ``n_clusters`` is ``step.params[step.chosen[0]]``: the largest number whose halves agree as
-        well as those of any other number, see `preferred`.
+        The chosen setting ``n_clusters`` is ``step.params[step.chosen[0]]``: the largest number of clusters for which
+        the halves agree as well as for any other number, see `preferred`.
 
     Examples
     --------

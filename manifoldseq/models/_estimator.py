@@ -29,9 +29,9 @@ Start = Callable[[Problem, np.random.Generator], Any]
 class ModelEstimator(BaseEstimator):
     """Base of estimators that minimize a registered model; abstract.
 
-    A subclass defines parameters, converts data to the data of the model (`_problem`), and sets attributes from the
-    point that `_solved` returns. The base class uses its parameters ``n_init, max_iter, tol, random_state, n_jobs`` and
-    ``verbose`` if they exist.
+    A subclass defines the parameters, converts its input to the data of the model (`_problem`), and sets attributes
+    from the point that `_solved` returns. The base class uses its parameters ``n_init, max_iter, tol, random_state,
+    n_jobs`` and ``verbose`` if they exist.
 
     Attributes
     ----------
@@ -159,7 +159,7 @@ def _rule(estimator: Any, problem: Problem, algorithm: Solver) -> StoppingRule |
 def provenance(spec: ModelSpec, begin: Any, solver: str | None = None) -> dict[str, str]:
     """Return the plugins of the model, the initializer, the updates and the solver of a fit.
 
-    A solver "" is no solver; None stands for an estimator that applies the updates itself.
+    A solver "" means that no solver is used; None means that the estimator applies the updates itself.
     """
     given_by = sources(spec)
     found = {"model": str(given_by[""])}

@@ -29,7 +29,7 @@ _SEEN = 20_000
 
 @dataclass(frozen=True)
 class MixtureSums(Sums):
-    """Sums over rows under the responsibilities of the components.
+    """Sums over rows, weighted by the responsibilities of the components.
 
     Attributes
     ----------
@@ -54,7 +54,7 @@ class MixtureSums(Sums):
 
 
 class MixtureModel(ABC):
-    """A mixture of densities of rows, whose record is `mixture_model`; abstract. An object is one set of settings.
+    """Abstract base class of mixtures of densities; an object contains the settings, `mixture_model` is the record.
 
     A point is ``(weights, *parameters)`` on `manifold`, whose first factor is the simplex of the weights.
     """
@@ -70,8 +70,10 @@ class MixtureModel(ABC):
 
     @abstractmethod
     def start(self, X: Array, weight: Array, rng: np.random.Generator) -> Point:
-        """Return a starting point from at most 20,000 different rows, each with the total weight of the rows equal to
-        it. The order of the rows does not depend on the data, so that a row of weight two is equivalent to two rows.
+        """Return a starting point from at most 20,000 different rows.
+
+        Each row has the total weight of the rows that are equal to it, so that a row of weight two is equivalent to
+        two rows.
         """
 
     @abstractmethod
@@ -84,7 +86,7 @@ class MixtureModel(ABC):
 
     @abstractmethod
     def maximized(self, point: Point, sums: MixtureSums) -> Point:
-        """Return the maximum-likelihood point for the sums at `point`: the M-step."""
+        """Return the point that maximizes the likelihood for the sums at `point` (the M-step)."""
 
     @abstractmethod
     def draw(self, point: Point, labels: NDArray[np.intp], rng: np.random.Generator) -> Array:

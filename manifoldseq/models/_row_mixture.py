@@ -27,7 +27,7 @@ from ._mixture import MixtureSums, Point, minus_log_likelihood
 class RowMixture(  # pyright: ignore[reportIncompatibleMethodOverride]  # the `score` of the mixin returns nothing
     DensityCriteria, DensityMixin, ModelEstimator
 ):
-    """The estimator of a mixture of rows; abstract: a subclass states its parameters.
+    """Abstract base class of estimators of mixtures of rows; a subclass defines the parameters.
 
     The base class uses the parameter `model`, the name of a record from `mixture_model`, and, if the subclass has them,
     `solver`, `batch_size`, `init` and the parameters of `ModelEstimator`. All other parameters are passed to

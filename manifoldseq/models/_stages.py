@@ -41,16 +41,16 @@ class Stages:
 
     A fit without iterations, such as the identification of many sequences, is a series of maps of independent tasks.
     With a checkpoint, every task is one iteration of :func:`manifoldseq.iterate`, and each map has its own folder. A
-    fit that is resumed makes the same maps in the same order: tasks whose results are stored are not computed again.
+    resumed fit computes the same maps in the same order, and skips tasks whose results are stored.
 
     Parameters
     ----------
     observers, checkpoint, resume
-        As in :func:`manifoldseq.iterate`. The state is the tuple of the results of a map, and ``fun`` the share of its
-        tasks that are not done. The checkpoint needs a fingerprint of data and settings, see
+        As in :func:`manifoldseq.iterate`. The state is the tuple of the results of a map, and ``fun`` is the fraction
+        of its tasks that are not done. The checkpoint needs a fingerprint of data and settings, see
         `manifoldseq.estimators.marked`.
     *settings
-        Further data that results depend on, such as settings that fingerprints of estimators leave out.
+        Further data on which results depend, such as settings that are not part of the fingerprint of an estimator.
 
     Raises
     ------

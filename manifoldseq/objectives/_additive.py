@@ -31,10 +31,10 @@ class BlockUpdate:
 
 @dataclass(frozen=True)
 class Sums:
-    """Base of statistics: a frozen dataclass of numbers and arrays that add over rows; abstract.
+    """Abstract base class of statistics: a frozen dataclass of numbers and arrays that add over rows.
 
-    A field ``n``, the number of rows or the sum of their weights, is required. A field that is None has no value and
-    adds nothing. Override `mixed` for a field that is not a sum, such as the row with the smallest density.
+    A field ``n``, the number of rows or the sum of their weights, is required. A field that is None is ignored in sums.
+    Override `mixed` for a field that is not a sum, such as the row with the smallest density.
 
     Examples
     --------
@@ -53,7 +53,7 @@ class Sums:
         return self._with(other, lambda a, b: a + b)
 
     def mixed(self, batch: Self, share: float) -> Self:
-        """Return ``(1 - share) self + share batch``; a field that is None in one of them is taken from the other."""
+        """Return ``(1 - share) self + share batch``; a field that is None in one of the two is taken from the other."""
         return self._with(batch, lambda a, b: a + share * (b - a))
 
     def per_row(self) -> Self:
@@ -82,9 +82,9 @@ class Additive:
     blocks : RowBlocks
         The rows.
     of_block : callable
-        ``of_block(point, block) -> sums`` of the rows of one block.
+        ``of_block(point, block) -> sums`` for the rows of one block.
     sums : callable
-        ``sums(point)`` of all blocks, added in the order of the blocks on every executor. The sums of the last point
+        ``sums(point)`` for all blocks, added in the order of the blocks on every executor. The sums of the last point
         are cached.
     value : callable
         ``value(point, sums)``, a mean over the rows that the sums contain.

@@ -40,7 +40,7 @@ class Constraint:
         The derivative with respect to the flat point, one row for each entry of the value: the constant matrix of a
         linear constraint, dense or sparse, or ``jacobian(point)``.
     costly_hessian : bool
-        Whether `hessian_product` is differentiated automatically, and costs as much as several gradients.
+        Whether `hessian_product` is computed by automatic differentiation, which costs as much as several gradients.
     """
 
     value: Callable[[Any], Any]

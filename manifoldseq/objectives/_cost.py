@@ -83,7 +83,7 @@ class Differentiated(ABC):
         return TypeError(f"the {self.what} {name} could not be differentiated by {self.advice.format(cause=first)}")
 
     def check_library(self, value: Any) -> None:
-        """Raise an error if a cost returns an array of another library than that of the derivatives."""
+        """Raise an error if a cost returns an array of a library that does not differentiate it."""
         if library_of(value) not in ("", self.library):
             raise self.written_with(library_of(value))
 
@@ -100,7 +100,7 @@ class Differentiated(ABC):
         """Return the exception for a cost that is written with another library."""
         name = getattr(self.cost, "__name__", "function")
         return TypeError(
-            f"the {self.what} {name} is written with {library}, and its derivatives would be those of {self.library}: "
+            f"the {self.what} {name} is written with {library}, but would be differentiated by {self.library}: "
             f'pass manifoldseq.objective({name}, backend="{library}"), or pass its gradient'
         )
 

@@ -15,7 +15,7 @@ _SEVERAL = (tuple, list)
 
 
 class Counter:
-    """Counts the evaluations of objectives, for outer iterations whose steps take steps of a solver.
+    """Count the evaluations of objectives in outer iterations that call a solver.
 
     Examples
     --------

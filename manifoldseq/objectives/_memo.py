@@ -14,11 +14,11 @@ R = TypeVar("R")
 
 
 def last_point(function: Callable[[Any], R]) -> Callable[[Any], R]:
-    """Remember the result of `function` at the last point of each thread, by identity.
+    """Cache the result of `function` at the last point of each thread, by the identity of the point.
 
-    In this way the value, gradient, Hessian products and block updates of one objective share a forward pass. Identity
-    is a valid key because the points that an objective receives are read-only. The point is kept alive, so that its
-    identity is not reused. The result can be pickled if `function` can.
+    The value, gradient, Hessian products and block updates of an objective can thus share computations. Identity is a
+    valid key because the points that an objective receives are read-only. The point is kept alive, so that its identity
+    is not reused. The result can be pickled if `function` can.
 
     Examples
     --------

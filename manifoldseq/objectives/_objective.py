@@ -69,11 +69,11 @@ class Objective:
     hessian_product : callable, optional
         ``hessian_product(point, tangent) -> tangent``: the Euclidean Hessian times a direction.
     terms : FiniteTerms, optional
-        The objective as a sum, for mini-batches.
+        The objective as a sum over data, for mini-batches.
     updates : tuple of BlockUpdate
         Closed-form updates of some factors.
     batched : callable, optional
-        ``batched(points, which) -> (values, gradients)`` of many problems at once, for ``minimize_batch``. `which` is
+        ``batched(points, which) -> (values, gradients)`` for many problems at once, for ``minimize_batch``. `which` is
         an integer array of length b with the numbers of the problems that are still active. `points` holds the points
         of these problems: every array has a leading axis of length b, and so has every array of the gradients. The
         values have shape (b,).
@@ -92,7 +92,8 @@ class Objective:
         The residual blocks of :func:`least_squares`. A :class:`Problem` binds them to its manifold.
     traced : Traced, optional
         The cost as a function of jax and its data, for solvers that compile their loop, such as ``"jax:lbfgs"``.
-        ``ms.objective(…, backend="jax")`` and ``ms.finite_sum(…, backend="jax")`` have it; sums and multiples keep it.
+        Objectives of ``ms.objective(…, backend="jax")`` and ``ms.finite_sum(…, backend="jax")`` have this part, and so
+        do their sums and multiples.
 
     Notes
     -----
@@ -185,14 +186,15 @@ def objective(
     gradient : callable, optional
         ``gradient(point)``: the Euclidean gradient, in the structure of the point.
     value_and_gradient : callable, optional
-        Both in one call, for functions that share work. `cost` defaults to the first of the two.
+        The value and the gradient in one call, for functions that share computations. By default, `cost` is the first
+        of the two.
     hessian_product : callable, optional
         ``hessian_product(point, tangent)``; by default the backend computes it if it differentiates the cost.
     riemannian_gradient, riemannian_hessian : callable, optional
         ``riemannian_gradient(point)`` and ``riemannian_hessian(point, tangent)`` replace Euclidean derivatives. They
         return ambient tangent vectors in the metric of the manifold over which the objective is minimized.
     batched : callable, optional
-        ``batched(points, which) -> (values, gradients)`` of many problems at once, see :class:`Objective`. If no other
+        ``batched(points, which) -> (values, gradients)`` for many problems at once, see :class:`Objective`. If no other
         function is given, the objective of a single point is the objective of problem 0.
     args : tuple
         Further arguments of a cost that is differentiated, ``cost(point, *args)``: its data. jax compiles a cost once
@@ -415,7 +417,7 @@ def _sum_traced(f: Traced, g: Traced) -> Traced:
 
 @dataclass(frozen=True)
 class TracedSum:
-    """The sum of two traced costs; the first `n` arguments are those of the first one."""
+    """The sum of two traced costs; the first `n` arguments belong to the first cost."""
 
     first: Callable[..., Any]
     second: Callable[..., Any]

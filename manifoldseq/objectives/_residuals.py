@@ -25,7 +25,7 @@ Slot = tuple[str | None, np.ndarray | None]
 
 @dataclass(frozen=True, eq=False)
 class Residuals:
-    """K residuals of m entries, each a function of the points of its slots; see :func:`residuals`.
+    """K residuals of m entries; each residual is a function of the points of its slots. See :func:`residuals`.
 
     Attributes
     ----------
@@ -146,16 +146,16 @@ def residuals(
     function : callable
         Without `on`, ``function(point)`` of the whole point, an array (K,) or (K, m). With `on`, ``function(*points)``
         of the points of the slots, each with a leading axis of length K, and the result has shape (K, m). Without a
-        Jacobian it is differentiated by autograd.
+        Jacobian, autograd differentiates the function.
     on : array of int, tuple (name, array of int), or tuple of these
         One slot per argument: the indices of the points of a ``Power`` that the K residuals depend on, with the name of
-        the factor on a ``Product``. For a factor that is not a power, the slot is its name; all residuals share its
-        point.
+        the factor on a ``Product``. For a factor that is not a power, the slot is the name of the factor, and all
+        residuals use its point.
     jacobian : callable, optional
         ``jacobian(*points)``: for each slot an array (K, m, a) of derivatives by the a entries of a point, or (K, m, d)
         in the coordinates of ``manifold.basis``.
     value_and_jacobian : callable, optional
-        Both in one call, for functions that share work.
+        The values and the Jacobians in one call, for functions that share computations.
     loss : Loss or str, optional
         A loss of the squared norm of each of the K residuals, such as ``ms.losses.Cauchy(3.0)`` or ``"gnc"``. By
         default the squared norm itself is used.

@@ -20,10 +20,10 @@ def sharded(make_objective: Callable[[Any], Objective], recipes: Sequence[Callab
     """Build the sum of one objective per shard of the data.
 
     ``make_objective(recipe())`` runs once per shard, in the process in which the executor of the context computes, and
-    the objective stays there: under ``using("dask", …)`` on a worker, else in this process. For every evaluation the
-    point is sent to the shards, and every shard returns a value and a gradient. They are added in float64 in the order
-    of the recipes, so that the result has the same bits on every executor. If a worker dies, another worker runs its
-    recipes again.
+    the objective stays there: on a worker under ``using("dask", …)``, otherwise in this process. For every evaluation
+    the point is sent to the shards, and every shard returns a value and a gradient. The values and gradients are added
+    in float64 in the order of the recipes, so that the result is bit-identical on every executor. If a worker dies,
+    another worker runs its recipes again.
 
     Parameters
     ----------
@@ -36,8 +36,8 @@ def sharded(make_objective: Callable[[Any], Objective], recipes: Sequence[Callab
     Returns
     -------
     Objective
-        An objective with those of ``value_and_gradient, hessian_product, terms`` that every shard has. The terms are
-        numbered across the shards, and a batch evaluates only the shards of its terms.
+        An objective with the functions ``value_and_gradient``, ``hessian_product`` and ``terms``, as far as every shard
+        has them. The terms are numbered across the shards, and a batch evaluates only the shards of its terms.
 
     Raises
     ------
@@ -50,7 +50,8 @@ def sharded(make_objective: Callable[[Any], Objective], recipes: Sequence[Callab
     -----
     The shards are loaded in this call, to find out which functions they have. Call it inside the ``using`` block whose
     executor holds them; otherwise they are loaded twice. In one process all shards are in memory together (unless they
-    are memory maps). Starts of one :func:`manifoldseq.minimize` that run on several workers each load every shard.
+    are memory maps). If the starts of one :func:`manifoldseq.minimize` run on several workers, each start loads every
+    shard.
 
     Examples
     --------

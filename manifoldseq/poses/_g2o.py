@@ -116,9 +116,9 @@ def read_g2o(path: str | Path) -> PoseGraph:
     Raises
     ------
     ValueError
-        If there are other lines, lines of another length, poses of both dimensions, poses that are given twice, edges
-        of unknown poses or from a pose to itself, numbers that are not finite, numbers of poses that are not integers,
-        or quaternions of length zero.
+        If the file has lines of another kind or length, poses of both dimensions, a pose that is defined twice, an edge
+        of an unknown pose or from a pose to itself, values that are not finite, pose numbers that are not integers, or
+        quaternions of length zero.
     """
     vertices: list[list[float]] = []
     edges: list[list[float]] = []
@@ -226,7 +226,7 @@ def write_g2o(path: str | Path, graph: PoseGraph, x: Pose | None = None) -> None
     path : str or Path
     graph : PoseGraph
     x : tuple of ndarray, optional
-        The poses, such as those of a result; by default the start of the graph.
+        The poses, for example ``result.x``; by default the start of the graph.
     """
     Path(path).write_text(g2o_text(graph, x), encoding="utf-8")
 

@@ -63,9 +63,9 @@ def plot_cluster_sizes(result: Any, ax: "Axes | None" = None) -> "Axes":
     Parameters
     ----------
     result : fitted clustering, Fitted, RunFiles, or array-like of shape (N,)
-        The clustering, with the cluster of each member.
+        The clustering, or the cluster of each member.
     ax : matplotlib.axes.Axes, optional
-        By default those of a new pyplot figure.
+        By default, the axes of a new pyplot figure are used.
 
     Returns
     -------
@@ -110,7 +110,7 @@ def plot_confusion(
     ----------
     result : Fitted, RunFiles, or pair (labels, clusters) of array-like of shape (N,)
     ax : matplotlib.axes.Axes, optional
-        By default those of a new pyplot figure.
+        By default, the axes of a new pyplot figure are used.
     share : str
         The description of the shade.
     in_order : bool
@@ -162,7 +162,7 @@ def plot_kernel_matrix(
     matrix : array-like of shape (N, N)
         Similarities. If there are more than 256 rows, 256 evenly spaced rows of the sorted order are drawn.
     ax : matplotlib.axes.Axes, optional
-        By default those of a new pyplot figure.
+        By default, the axes of a new pyplot figure are used.
     clusters : array-like of shape (N,), optional
         The cluster of each row; without it rows keep their order.
     label : str

@@ -36,17 +36,18 @@ def plot_convergence(
 
     Parameters
     ----------
-    result : Result, Run, fitted estimator, Fitted, RunFiles, mapping of str to sequence of float, or mapping of those
+    result : Result, Run, fitted estimator, Fitted, RunFiles, mapping of str to sequence of float, or mapping of names
+    to these
         An object with a history, or the history itself: columns of equal length with ``"fun"`` and optionally
         ``"nit"``, ``"time"`` and ``"nfev"``. Several runs by name give one line each and a legend.
     ax : matplotlib.axes.Axes, optional
-        By default those of a new pyplot figure.
+        By default, the axes of a new pyplot figure are used.
     x : {"nit", "time", "nfev"}
         The column of the horizontal axis.
     y : str
         ``"fun"``, ``"grad_norm"``, ``"feasibility"`` or any other column; ``"gap"`` is the objective above the lowest
-        value of all runs shown. Gap, gradient norm, violation and complementarity get a logarithmic axis, without
-        values that are not positive.
+        value of all runs shown. Gap, gradient norm, violation and complementarity are drawn on a logarithmic axis;
+        values that are not positive are left out.
     label : str, optional
         Name of the line in a legend, if there is one run.
     series : int
@@ -97,8 +98,8 @@ def plot_gradient_norm(
 ) -> "Axes":
     """Plot the norm of the Riemannian gradient, on a logarithmic axis.
 
-    Parameters are those of `plot_convergence`; the history needs a column ``"grad_norm"``. Values that are not
-    positive are left out.
+    The parameters are the same as for `plot_convergence`; the history needs a column ``"grad_norm"``. Values that are
+    not positive are left out.
 
     Examples
     --------
@@ -117,8 +118,8 @@ def plot_evaluations(
 ) -> "Axes":
     """Plot the number of evaluations until each iteration.
 
-    Parameters are those of `plot_convergence`. Columns ``"njev"`` (gradients) and ``"nhev"`` (Hessian products) get
-    separate lines if they differ from ``"nfev"`` and no `label` is given.
+    The parameters are the same as for `plot_convergence`. Columns ``"njev"`` (gradients) and ``"nhev"`` (Hessian
+    products) get separate lines if they differ from ``"nfev"`` and no `label` is given.
 
     Examples
     --------

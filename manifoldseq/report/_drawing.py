@@ -33,7 +33,7 @@ class Drawing:
     Parameters
     ----------
     name : str
-        The name, from letters, digits, ``.``, ``_`` and ``-``.
+        The name, which consists of letters, digits, ``.``, ``_`` and ``-``.
     title, caption : str
         The texts above the figure.
     description : str

@@ -36,7 +36,7 @@ def plot_controls(
     measure : str
         The key of the figure that is drawn.
     ax : matplotlib.axes.Axes, optional
-        By default those of a new pyplot figure.
+        By default, the axes of a new pyplot figure are used.
     n_estimators : int
         The number of rows that are not controls, which have another colour.
 
@@ -96,7 +96,7 @@ def plot_features(features: ArrayLike, labels: ArrayLike | None = None, ax: Axes
     labels : array-like of shape (N,), optional
         The labels; up to ten labels have different marks.
     ax : matplotlib.axes.Axes, optional
-        By default those of a new pyplot figure.
+        By default, the axes of a new pyplot figure are used.
 
     Returns
     -------
@@ -141,7 +141,7 @@ def plot_nearest(distances: ArrayLike, ax: Axes | None = None) -> Axes:
     ----------
     distances : array-like of shape (N,)
     ax : matplotlib.axes.Axes, optional
-        By default those of a new pyplot figure.
+        By default, the axes of a new pyplot figure are used.
 
     Returns
     -------
@@ -166,7 +166,7 @@ def plot_nearest(distances: ArrayLike, ax: Axes | None = None) -> Axes:
 
 
 def draw_evaluation(fitted: Fitted, evaluation: Evaluation) -> list[Drawing]:
-    """Draw the figures of an evaluation in addition to the comparison, which a page draws from the rows.
+    """Draw the figures of an evaluation, except the comparison of the rows, which a page draws itself.
 
     Parameters
     ----------
@@ -176,8 +176,8 @@ def draw_evaluation(fitted: Fitted, evaluation: Evaluation) -> list[Drawing]:
     Returns
     -------
     list of Drawing
-        The confusion of held-out members, features in two dimensions, and distances to nearest neighbours, as far as
-        they exist.
+        The confusion matrix of held-out members, the features in two dimensions, and the distances to nearest
+        neighbours, if the evaluation has them.
 
     Warns
     -----

@@ -79,14 +79,15 @@ Reported = RunFiles | Fitted | Result | Run
 def render_html(runs: Sequence[Reported] | Mapping[str, Reported]) -> str:
     """Render a self-contained page about runs.
 
-    The page of one run has its figures compared with those of its controls, clusters and labels, the plots of its
-    estimator, and the convergence. The page of several runs has the figures of all runs and their controls in one
-    table, overlaid convergence, the parameters that differ, and then the sections of the single runs.
+    The page of one run compares its figures with the figures of its controls, and shows clusters and labels, the plots
+    of its estimator, and the convergence. The page of several runs has one table with the figures of all runs and their
+    controls, one plot of their convergence, the parameters in which they differ, and then a section for each run.
 
     Parameters
     ----------
     runs : sequence of RunFiles, Fitted, Result or Run, or mapping of str to one of them
-        Directories by `read_run`, or fitted estimators with their data and results in memory; a mapping names them.
+        Run directories that `read_run` has read, fitted estimators with their data, or results. A mapping gives names
+        to them.
 
     Returns
     -------

@@ -42,7 +42,8 @@ class RunFiles:
     assignments : list of (str or None, str)
         Label and cluster of each sequence, empty if the estimator assigns none.
     evaluation : Evaluation or None
-        ``evaluation.json``: rows of the estimator and its controls, the winner, a verdict; None if there is none.
+        ``evaluation.json``: rows of the estimator and its controls, the winner, and the verdict; None if the file does
+        not exist.
     members : list of str
         Names of the members in the order of `assignments`, empty for none or for more than 1,000.
     drawings : list of Drawing

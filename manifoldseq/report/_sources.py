@@ -12,15 +12,15 @@ from ..storage import SequenceData
 
 @dataclass(frozen=True, eq=False, init=False)
 class Fitted:
-    """A fitted estimator with the data it was fitted on: the input of plots of estimators.
+    """A fitted estimator with the data of its fit: the input of plots of estimators.
 
     Parameters
     ----------
     estimator : estimator
         The estimator after `fit`, which is not changed.
-    data : SequenceData, list of array-like of shape (T_i, d), or what else its `fit` took
+    data : SequenceData, list of array-like of shape (T_i, d), or other data as for its `fit`
     labels : array-like of shape (N,), optional
-        The known classes; by default those of the `SequenceData`.
+        The known classes; by default the labels of the `SequenceData`.
     name : str
         The name of the run, for the headings of a page.
 

@@ -49,7 +49,8 @@ def line_style(series: int | None, n_points: int = 1000) -> dict[str, Any]:
     Parameters
     ----------
     series : int or None
-        Colour, dash and marker of the palette, which repeats; None for a plain line in the colour of text.
+        The number of the colour, dash and marker in the palette, which repeats; None for a plain line in the colour of
+        the text.
     n_points : int
         The number of points; up to 40 points are marked.
 

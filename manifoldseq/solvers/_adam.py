@@ -21,11 +21,11 @@ from ._stochastic import Stochastic
 class Adam(Stochastic):
     """Riemannian Adam: steps scaled by the recent size of the gradient, on mini-batches of a sum over data.
 
-    The mean of the gradients is a tangent vector and is transported to every new point. The mean of their squares is
-    one number per factor of the manifold, the squared length of its gradient. On flat factors (as many dimensions as
-    entries) it is one number per entry. On Euclidean space this is Adam itself, on a Stiefel factor the rule of
-    geoopt's ``RiemannianAdam``. The objective must have ``terms``, like the objectives of
-    :func:`manifoldseq.finite_sum`.
+    The mean of the gradients is a tangent vector, which is transported to every new point. The mean of the squared
+    gradients is one number for each factor of the manifold: the squared length of the gradient of the factor. On flat
+    factors (as many dimensions as entries), it is one number for each entry. On Euclidean space this is the method
+    Adam. On a Stiefel factor, it is the rule of geoopt's ``RiemannianAdam``. The objective must have ``terms``, like
+    the objectives of :func:`manifoldseq.finite_sum`.
 
     Parameters
     ----------
@@ -79,7 +79,7 @@ class Adam(Stochastic):
         return {"first": zero, "second": zero, "largest": zero}
 
     def move(self, problem: Problem[Point], at: Iterate, memory: State, rate: float, k: int) -> tuple[Point, State]:
-        """Update both means and follow the first, scaled by the second."""
+        """Update both means, and move along the first mean, scaled by the second."""
         manifold, tree = problem.manifold, unflattener(at.x)
         squares = flatten(_squares(manifold, at.x, tree(at.grad)))
         # m ← β₁ m + (1 − β₁) g and v ← β₂ v + (1 − β₂) g², flat, both divided by 1 − βᵏ⁺¹ as they begin at zero

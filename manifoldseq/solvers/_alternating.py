@@ -30,14 +30,14 @@ class Alternating(Solver):
 
     The objective never increases. If the ``updates`` of the objective cover all factors, this is block coordinate
     descent. It is expectation–maximization for a model with a single update that replaces all factors. An inner solver
-    minimizes over each factor without an update, with the other factors fixed. One step applies consecutive updates of
-    the order, or takes one step of the inner solver.
+    minimizes over each factor without an update, with the other factors fixed. One step applies consecutive updates, or
+    takes one step of the inner solver.
 
     Parameters
     ----------
     order : sequence of str, optional
-        Names of updates, or of factors for the inner solver; names may be repeated. By default the updates in their
-        order, then the factors that no update replaces.
+        Names of updates, or of factors for the inner solver; names may be repeated. By default, the updates in their
+        order are followed by the factors that no update replaces.
     inner_solver : str or Solver
         The solver for factors without an update; it must never increase the objective.
     inner_stop : StoppingRule
@@ -105,7 +105,7 @@ class Alternating(Solver):
         return {**at._asdict(), "stage": 0, "inner": None}, _measures(problem, at)
 
     def step(self, problem: Problem, state: State) -> tuple[State, Measures]:
-        """Apply the updates of the next stage, or take one inner step; skip blocks without a decrease."""
+        """Apply the next updates, or take one inner step; skip blocks that do not decrease the objective."""
         at = Iterate(*(state[name] for name in Iterate._fields))
         stages = self._stages(problem)
         number: int = state["stage"]

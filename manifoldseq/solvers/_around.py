@@ -183,7 +183,7 @@ def times(unit: float, tree: Point) -> Point:
 
 
 def divided(measures: Measures, unit: float) -> Measures:
-    """Return the measures of an objective from those of its multiple; the same measures if the factor is 1."""
+    """Return the measures of an objective from the measures of its multiple; unchanged if the factor is 1."""
     if unit == 1.0:
         return measures
     names = ("fun", "grad_norm", "egrad_norm", "curvature", "curvature_ahead", "pushed_inward", "unclaimed_slope")

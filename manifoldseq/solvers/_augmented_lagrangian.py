@@ -79,11 +79,11 @@ class AugmentedLagrangian(Solver):
     -----
     ``grad_norm`` is the norm of the Riemannian gradient of the Lagrangian at the multipliers of the result;
     ``feasibility`` is the largest violation, of \\|hᵢ\\| and max(0, gⱼ); ``complementarity`` is the largest min(−gⱼ,
-    μⱼ) of the inequalities that hold. Stopping rules require that both are small. Inside the solver, and in
-    ``complementarity``, constraints and objective whose gradients at the start are far from 1 are multiplied by powers
-    of two; values, violations and multipliers of results are not. A nearly feasible start gets least-squares
-    multipliers, so that a solution is recognized at once. `fun` is the objective itself; evaluations of the constraints
-    are not counted.
+    μⱼ) of the satisfied inequalities. Stopping rules require that ``feasibility`` and ``complementarity`` are small. If
+    the norm of a gradient at the start is far from 1, the solver multiplies the constraint or the objective by a power
+    of two. This scaling affects ``complementarity``, but not the values, violations and multipliers of results. For a
+    nearly feasible start, the first multipliers are least-squares multipliers, so that a solution is recognized at
+    once. `fun` is the objective itself; evaluations of the constraints are not counted.
 
     If the objective decreases without bound in an inner run, faster than the penalty grows, the inner run is repeated
     with a larger ρ. A run ends as INFEASIBLE if the violation is positive and stationary and no earlier iterate
@@ -96,7 +96,7 @@ class AugmentedLagrangian(Solver):
 
     Examples
     --------
-    The point of the unit circle with the smallest sum among those with x₁ ≥ 0.6:
+    The point of the unit circle with x₁ ≥ 0.6 that has the smallest sum of coordinates:
 
     >>> import numpy as np, manifoldseq as ms
     >>> f = ms.objective(lambda x: x.sum(), np.ones_like)

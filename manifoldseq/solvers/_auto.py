@@ -22,11 +22,11 @@ def choose_solver(problem: Problem) -> str:
 
     * with equalities or inequalities, ``"sqp"`` up to 60 dimensions if the extra ``[constraints]`` is installed and the
       manifold has no bounds, otherwise ``"augmented-lagrangian"``;
-    * ``problem.solver``, the default of a registered model, if the objective has the functions that it needs;
+    * ``problem.solver``, the default of a registered model, if the objective has the functions that this solver needs;
     * ``"lm"`` if the objective is from ``ms.least_squares`` and the manifold has no bounds;
     * ``"alternating"`` if the objective has closed-form updates and no gradient;
     * ``"bb"`` from 500,000 dimensions on;
-    * ``"lbfgs-tr"``, which begins with L-BFGS and continues with trust regions where L-BFGS is slow.
+    * ``"lbfgs-tr"``, which begins with L-BFGS and continues with trust regions if L-BFGS is slow.
 
     Parameters
     ----------

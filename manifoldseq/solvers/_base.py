@@ -23,9 +23,9 @@ class Solver(ABC):
     Attributes
     ----------
     needs : tuple of str
-        The functions of the objective that it uses, such as ``"value_and_gradient"``.
+        The functions of the objective that the solver uses, such as ``"value_and_gradient"``.
     constraints : bool
-        Whether it supports the equalities and inequalities of a problem.
+        Whether the solver supports the equalities and inequalities of a problem.
     deterministic : bool
         Whether the best point of the run is returned; otherwise the last one.
     monotone : bool
@@ -33,13 +33,14 @@ class Solver(ABC):
     whole_pass : bool
         For a solver that is not deterministic: whether a step processes all rows once, and its value is their mean.
     counts : bool
-        Whether its measures contain the evaluations, because it evaluates other functions than those of the objective.
+        Whether its measures contain the evaluations, because it evaluates functions that are not part of the objective.
     curvature : bool
         Whether its measures contain curvature and scale. For a deterministic solver without them, ``minimize`` computes
         them from the evaluated gradients.
     frames : bool
         Whether ``minimize`` may pass it ``manifold.frame`` for a manifold that has a frame. Such a solver must compute
-        products with the Hessian by :func:`hessian_product`, because those of the objective take ambient vectors.
+        products with the Hessian by :func:`hessian_product`, because the Hessian products of the objective take ambient
+        vectors.
     trusted : bool
         Whether its states contain only plain numbers and arrays that are never written to. The loop does not validate
         such states.
@@ -60,15 +61,15 @@ class Solver(ABC):
 
     @property
     def scale_free(self) -> bool:
-        """Whether the steps are the same for any multiple of the objective, so that a run can choose its unit."""
+        """Whether the steps do not change if the objective is multiplied by a number; a run may then scale it."""
         return False
 
     def seeded(self, seed: int) -> Solver:
-        """Return the solver with this seed, unless its options have one; itself if it uses no random numbers."""
+        """Return the solver with this seed, unless its options contain a seed or it uses no random numbers."""
         return self
 
     def until(self, stop: StoppingRule, reference: float) -> Solver:
-        """Return the solver that evaluates `stop` inside its step; solvers with short steps leave this to the loop."""
+        """Return the solver that evaluates `stop` inside its step; by default, only the loop evaluates it."""
         return self
 
     def answer(self, problem: Problem[Point], state: State) -> Point:
@@ -79,7 +80,7 @@ class Solver(ABC):
         """Return the measures of `state`, the last of `recent`, with the curvature along the remaining gradient.
 
         If the manifold has a boundary, they also contain `pushed_inward`. The method is called before a run ends with
-        success, and its evaluations are counted. The default is for states that hold an :class:`Iterate` with a
+        success, and its evaluations are counted. The default requires states that contain an :class:`Iterate` with a
         gradient.
         """
         measured = self.curvature and state.get("egrad") is not None
@@ -88,19 +89,19 @@ class Solver(ABC):
         return confirm(problem, Iterate.of(state), recent, look, self.inverse_hessian(problem, state))
 
     def inverse_hessian(self, problem: Problem, state: State) -> Callable[[np.ndarray], np.ndarray] | None:
-        """Return the product of tangent vectors with a positive approximate inverse Hessian, or None without one."""
+        """Return the product of tangent vectors with a positive approximation of the inverse Hessian, or None."""
         return None
 
     def informed(self, state: State, measures: Measures) -> State:
-        """Return the state for a run that goes on after a confirmation with these measures: the same by default."""
+        """Return the state of a run that continues after a confirmation with these measures; by default, `state`."""
         return state
 
     def leave(self, problem: Problem, state: State) -> tuple[State, Measures] | None:
-        """Return a step along negative curvature, or None where none decreases the objective.
+        """Return a step along negative curvature, or None if no such step decreases the objective.
 
-        The method is called instead of ending a run that decreases no further where the curvature ahead is negative: a
-        path of special symmetry leads into a saddle without meeting a point where :func:`stationary` holds. The default
-        is for states that hold an :class:`Iterate` with a gradient.
+        The method is called if the objective does not decrease further and the curvature ahead is negative. A run with
+        a special symmetry can approach a saddle without reaching a point where :func:`stationary` holds. The default
+        requires states that contain an :class:`Iterate` with a gradient.
         """
         if self.constraints or not self.curvature or state.get("egrad") is None:
             return None
@@ -111,13 +112,13 @@ class Solver(ABC):
         return self.start_at(problem, state, new), new.measures(problem.manifold, step_size=t, curvature=curvature)
 
     def start_at(self, problem: Problem, state: State, at: Iterate) -> State:
-        """Return the state at an iterate below a saddle, where `state` is that of the saddle."""
+        """Return the state at an iterate below a saddle; `state` is the state at the saddle."""
         return self.init(problem, at.x)[0]
 
     def unclaimed_slope(self, problem: Problem, state: State, now: Measures) -> float:
         """Return the slope of the objective at `state` minus the slope from the gradient, zero if they agree.
 
-        The method is called before a run ends with success, and its evaluations are counted. If the state holds no
+        The method is called before a run ends with success, and its evaluations are counted. If the state contains no
         :class:`Iterate`, the gradient is evaluated again. Zero is returned for a solver that needs no gradient.
         """
         if all(state.get(name) is not None for name in Iterate._fields):
@@ -141,7 +142,7 @@ class Solver(ABC):
 
     @abstractmethod
     def step(self, problem: Problem, state: State) -> tuple[State, Any]:
-        """Return the next state and its :class:`Measures`, or those of many iterations (:class:`Steps`).
+        """Return the next state and its :class:`Measures`, or the :class:`Steps` of many iterations.
 
         `state` is not written to.
         """

@@ -12,7 +12,7 @@ from ._base import whole_numbers
 
 @dataclass(frozen=True)
 class MiniBatches:
-    """Mini-batches in seeded order: every epoch visits all data once, in a new order; its last batch may be smaller.
+    """Mini-batches in a seeded order: every epoch visits all data once. The last batch may be smaller.
 
     Parameters
     ----------

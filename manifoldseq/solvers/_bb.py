@@ -19,8 +19,8 @@ class BB(LineSearch, BarzilaiBorwein):
     The step size is the long ``⟨s, s⟩/⟨s, y⟩`` or the short ``⟨s, y⟩/⟨y, y⟩``, with ``s`` the last step and ``y`` the
     change of the gradient, both transported. Adaptive steps use the short size if the two differ much (Zhou, Gao, Dai).
     On ill-conditioned problems this saves most of the additional iterations of alternating steps. The search is
-    nonmonotone: a step must decrease a weighted mean of the values so far (Zhang and Hager), so that nearly every first
-    trial is accepted. The best point is returned.
+    nonmonotone: the new value must be below a weighted mean of the values so far (Zhang and Hager), so that nearly
+    every first trial is accepted. The best point is returned.
 
     Parameters
     ----------

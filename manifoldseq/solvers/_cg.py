@@ -13,9 +13,9 @@ from ._line_search import Searching
 class CG(Searching, Conjugate):
     """Nonlinear conjugate gradients on a manifold.
 
-    The next direction is ``−P g⁺ + β d``, with the last gradient and direction transported to the new point and P the
-    identity without a preconditioner. It restarts along ``−P g⁺`` if the direction does not descend, if successive
-    gradients are far from orthogonal (Powell), or if the set of active bounds changes.
+    The next direction is ``−P g⁺ + β d``, with the last gradient and direction transported to the new point. P is the
+    preconditioner, or the identity. The method restarts along ``−P g⁺`` if the direction does not descend, if
+    successive gradients are far from orthogonal (Powell), or if the set of active bounds changes.
 
     Parameters
     ----------

@@ -20,7 +20,7 @@ SOLVED = 10
 
 
 def probing() -> np.random.Generator:
-    """Return the generator of test directions, whose stream differs from that of points drawn from a seed."""
+    """Return the generator of test directions; its stream differs from the stream of points from the same seed."""
     return np.random.default_rng(np.random.SeedSequence(0, spawn_key=(0x6D73, 1)))
 
 
@@ -28,7 +28,7 @@ def unclaimed_slope(problem: Problem, at: Iterate, level: Scalar) -> Scalar:
     """Return the slope along a random tangent vector of length one minus the slope from the gradient.
 
     The result is zero unless the objective contradicts the gradient; without a contradiction the test needs two values.
-    Decreases are compared with the size `level` of the objective, which differs from that of an augmented Lagrangian.
+    Decreases are compared with the size `level` of the objective, not with the size of an augmented Lagrangian.
     """
     manifold, axis, dot = problem.manifold, problem.axis, inner_product(problem, at.x)
     if not manifold.dim:

@@ -122,7 +122,7 @@ class Descent(ABC):
         """Return the memory after the step of `t` along `went`, and the curvature along it (None if unknown)."""
 
     def simpler(self, problem: Problem, at: Iterate, kept: State) -> tuple[State, Decision]:
-        """Return a memory with a simpler direction, after a search without success, and whether there is one.
+        """Return a memory with a simpler direction after a failed search, and whether there is a simpler direction.
 
         It has the same structure as the given memory.
         """
@@ -137,7 +137,7 @@ class Descent(ABC):
         return ROWS.join(kept, other)
 
     def inverse(self, problem: Problem, at: Iterate, kept: State) -> Callable[[Vector], Vector] | None:
-        """Return the product of tangent vectors with a positive approximate inverse Hessian, or None without one."""
+        """Return the product of tangent vectors with a positive approximation of the inverse Hessian, or None."""
         return None
 
 
@@ -246,7 +246,7 @@ _SHORT = 0.15
 
 
 class Products(NamedTuple):
-    """Inner products of gradients, preconditioned ones and directions; what is old is transported to the new point."""
+    """Inner products of gradients and directions, with and without preconditioner; old vectors are transported."""
 
     new: Scalar
     """Of the new gradient and the preconditioned new gradient."""
@@ -379,9 +379,9 @@ makes the next step longer. A registration took 77 evaluations with this rule, a
 class QuasiNewton(Descent):
     """The two-loop recursion of limited-memory BFGS: the descent of :class:`LBFGS`, with its options.
 
-    The entry ``"step"`` of the state is the size of a step along the negative gradient. It is NaN at the start, where a
-    known size saves an evaluation, and the last pair determines it after every step. On a product the recursion begins
-    with one scale per factor, Σ⟨s, y⟩/Σ⟨y, y⟩ over the last pairs of that factor.
+    The entry ``"step"`` of the state is the size of a step along the negative gradient. It is NaN at the start; a known
+    size saves an evaluation. After every step, the last pair determines the size. On a product, the recursion begins
+    with one scale for each factor, Σ⟨s, y⟩/Σ⟨y, y⟩ over the last pairs of the factor.
     """
 
     memory: int | None = None
@@ -697,7 +697,7 @@ def _released(
 
 
 def carrier(problem: Problem, at: Iterate, new: Iterate) -> Callable[[Vector], Vector]:
-    """Return what takes a flat tangent vector to the new point, up to a normal part of no effect in products."""
+    """Return the function that transports a flat tangent vector to the new point, up to a normal part."""
     manifold, axis = problem.manifold, problem.axis
     if manifold.metric == "embedded":
         return _same

@@ -27,9 +27,9 @@ _ROUNDING = 1e-6
 class EM(Solver):
     """Expectation maximization: closed-form updates from sums over the rows. No step increases the objective.
 
-    A step is the first of the following that does not increase the objective: the restart of a collapsed component; a
-    step of L-BFGS in the units of EM, if `accelerated`; a damped update of all factors, with more damping after every
-    failure; the plain updates, one after the other.
+    A step is the first of the following operations that does not increase the objective: the restart of a collapsed
+    component; a step of L-BFGS in the units of EM, if `accelerated`; a damped update of all factors, with more damping
+    after every failure; the plain updates, one after the other.
 
     Parameters
     ----------

@@ -20,8 +20,8 @@ class GD(Searching, Steepest):
     Parameters
     ----------
     step_size : float or Schedule, optional
-        The factor of the negative gradient in every iteration. By default a line search chooses it, starting from twice
-        the last.
+        The factor of the negative gradient in every iteration. By default, a line search chooses the factor, starting
+        from twice the last factor.
     retraction : str, optional
         A retraction of the manifold; by default the manifold's default retraction.
     line_search : {"armijo", "wolfe"}

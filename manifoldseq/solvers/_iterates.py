@@ -38,7 +38,7 @@ _NO_COLUMNS: dict[str, float] = {}
 
 
 class Iterate(NamedTuple, Generic[Point]):
-    """A point with the results of one evaluation of the objective; :func:`evaluate` makes it.
+    """A point with the results of one evaluation of the objective, created by :func:`evaluate`.
 
     Attributes
     ----------
@@ -51,8 +51,8 @@ class Iterate(NamedTuple, Generic[Point]):
     grad_norm : float
         Length of the Riemannian gradient in the metric; NaN if the metric overflows.
     egrad_norm : float
-        Norm of the Euclidean gradient, in units of the metric if these are small. Rounding errors of the gradient are
-        about ``eps * egrad_norm``.
+        Norm of the Euclidean gradient, converted to the scale of the metric if this scale is small. Rounding errors of
+        the gradient are about ``eps * egrad_norm``.
 
     Examples
     --------
@@ -73,7 +73,7 @@ class Iterate(NamedTuple, Generic[Point]):
 
     @classmethod
     def of(cls, state: State) -> Iterate[Any]:
-        """Return the iterate that :meth:`state` put into a state."""
+        """Return the iterate that :meth:`state` stored in a state."""
         return cls._make(_parts(state))
 
     def state(self, **more: Any) -> State:

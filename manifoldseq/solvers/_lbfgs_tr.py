@@ -51,15 +51,15 @@ _BOOK = ("regions", "spent", "mark", "first", "rate", "pace", "failures", "value
 
 @dataclass(frozen=True)
 class LBFGSTR(Solver):
-    """L-BFGS far from a minimum, and trust regions where L-BFGS is slow: the default solver of :func:`minimize`.
+    """L-BFGS, followed by trust regions if L-BFGS is slow: the default solver of :func:`minimize`.
 
     A run begins with :class:`LBFGS`. If the gradient falls slowly, :class:`TR` continues from the same iterate, with
     the scales of the factors that L-BFGS has learned and a radius of eight times its last step. Trust regions begin
     earlier if products with the Hessian are cheap. If trust regions reduce the gradient too slowly, the run returns to
     L-BFGS. If one solver finds no decrease, the other takes over, once in a run.
 
-    The decisions depend on gradients, iterations and products only. Therefore a run with the same seed is the same on
-    every machine, and after a resume. At most 50 vectors are stored.
+    The decisions depend on gradients, iterations and products only. A run with the same seed therefore gives the same
+    result on every machine, also if it is resumed. At most 50 vectors are stored.
 
     Parameters
     ----------
@@ -107,7 +107,7 @@ class LBFGSTR(Solver):
         return None if state["regions"] else self._lbfgs.inverse_hessian(problem, state)
 
     def init(self, problem: Problem[Point], point: Point) -> tuple[State, Measures]:
-        """Return the first state, which is one of L-BFGS."""
+        """Return the first state, a state of L-BFGS."""
         state, measures = self._lbfgs.init(problem, point)
         norm = state["grad_norm"]
         book = {"regions": False, "spent": 0, "mark": norm, "first": norm, "rate": 0.0, "pace": 0.0, "failures": 0}

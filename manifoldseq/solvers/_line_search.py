@@ -44,7 +44,7 @@ class LineSearch(Solver):
 
     Examples
     --------
-    Conjugate directions with another search than that of :class:`CG`:
+    Conjugate directions with a search that :class:`CG` does not use:
 
     >>> import dataclasses, numpy as np, manifoldseq as ms
     >>> @dataclasses.dataclass(frozen=True)

@@ -33,8 +33,8 @@ class LM(Solver):
 
     A step solves ``(JᵀWJ + λ diag(JᵀWJ)) δ = −JᵀWr`` in coordinates of the tangent spaces, with the weights W =
     ρ'(‖r‖²) of robust losses at the current point, and retracts. λ is adapted to the ratio of the actual and the
-    predicted decrease (Nielsen's rule). The matrix is sparse if every residual depends on few points: its pattern, an
-    order of the points with little fill and the fronts of its factorization are computed once.
+    predicted decrease (Nielsen's rule). The matrix is sparse if every residual depends on few points. Its pattern, an
+    order of the points with little fill-in, and the fronts of its factorization are computed once.
 
     Parameters
     ----------
@@ -51,10 +51,10 @@ class LM(Solver):
     Notes
     -----
     Gauss–Newton steps converge linearly if the residuals at the minimum are large: ``"lbfgs"`` may be faster on such
-    small dense problems. Before a success, the decrease is predicted by a step without damping, and products with the
-    Hessian look for negative curvature in random directions.
-    With ``loss="gnc"`` the first iterations minimize wider losses, see
-    :class:`manifoldseq.losses.Graduated`; the objective in the history is that of the loss itself.
+    small dense problems. Before the solver reports success, a step without damping must predict no decrease, and
+    products with the Hessian search for negative curvature in random directions. With ``loss="gnc"``, the first
+    iterations minimize losses with larger scales, see :class:`manifoldseq.losses.Graduated`. The history contains the
+    objective with the final loss.
 
     References
     ----------
@@ -86,7 +86,7 @@ class LM(Solver):
     def init(self, problem: Problem[Point], point: Point) -> tuple[State, Measures]:
         """Return the state at the start, with the first step."""
         if problem.manifold.bounded:
-            raise ValueError(f"LM does not support bounds such as those of {problem.manifold!r}: use solver='lbfgs'")
+            raise ValueError(f"LM does not support the bounds of {problem.manifold!r}: use solver='lbfgs'")
         system = _system(problem)
         graduated = [block.loss for block in system.blocks if isinstance(block.loss, Graduated)]
         widened = 1.0
@@ -103,7 +103,7 @@ class LM(Solver):
         return self._at(problem, at.x, self.damping, 1.0, None)[0]
 
     def step(self, problem: Problem, state: State) -> tuple[State, Measures]:
-        """Try the step of the state, with larger dampings until the objective decreases, and linearize there."""
+        """Take the step of the state, with larger damping until the objective decreases, and linearize again."""
         system, at = _system(problem), Iterate.of(state)
         widened: float = state["widened"]
         if widened == 1.0 and stationary(at):

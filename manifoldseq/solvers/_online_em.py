@@ -21,10 +21,10 @@ _FORGETTING = 0.6
 
 @dataclass(frozen=True)
 class OnlineEM(Solver):
-    """Expectation maximization on mini-batches: running means of the sums, closed-form updates; a step is one pass.
+    """Expectation maximization on mini-batches with running means of the sums; a step is one pass over the rows.
 
-    The objective of a step is the mean over its batches, each evaluated before the update. If one batch holds all rows,
-    it is the value at the new point.
+    The objective of a step is the mean over its batches, each evaluated before the update. If one batch contains all
+    rows, the objective of a step is the value at the new point.
 
     Parameters
     ----------
@@ -102,7 +102,7 @@ def share_of_batch(batches: int, forgetting: float = _FORGETTING) -> float:
 
 
 def learned(additive: Any, x: Any, running: Any, sums: Any, share: float) -> tuple[Any, Any]:
-    """Return the point after the sums of a batch, and the running means of the sums at that point.
+    """Return the point after an update by the sums of a batch, and the running means of the sums at this point.
 
     Parameters
     ----------

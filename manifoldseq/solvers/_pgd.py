@@ -32,16 +32,17 @@ class PGD(Solver):
     Parameters
     ----------
     step_size : float or sequence of float, optional
-        The rate τ: one number, or one per factor of a product, such as ``(0.1, 0.1, 1.0)`` for (λ, V, U). The default
-        is the step to the minimizer of the quadratic model along the negative gradient at the start, see
-        :func:`first_step`, which adapts to the scale of the objective.
+        The rate τ: one number, or one per factor of a product, such as ``(0.1, 0.1, 1.0)`` for (λ, V, U). By default,
+        the rate is the step to the minimizer of the quadratic model along the negative gradient at the start (see
+        :func:`first_step`), which adapts to the scale of the objective.
     halve_every : int, optional
         Number of iterations after which the rate is halved; by default the rate is constant.
     backtracking : bool
         Halve the step of an iteration until the objective decreases sufficiently (Armijo along the projected arc), and
-        double it again in later iterations, at most to the given rate; without a given rate there is no limit. Without
-        backtracking the fixed rates may increase the objective, as in the paper. In this case ``minimize`` returns the
-        point with the lowest value, which is the start if every step increases the objective; the message says so.
+        double it again in later iterations. A given rate is the upper limit of the doubled rate; without a given rate
+        there is no limit. Without backtracking the fixed rates may increase the objective, as in the paper. In this
+        case ``minimize`` returns the point with the lowest value, and the message reports this. If every step increases
+        the objective, this point is the start.
     max_trials : int
         The maximum number of halvings.
 

@@ -105,7 +105,7 @@ def with_pair(
     """Return the memory after a step s that changed the gradient by y; without ⟨s, y⟩ > 0, scales grow by `longer`.
 
     Steps change most in the factors with large gradients. When scales are first used, products with the Hessian give
-    those of the other factors.
+    the scales of the other factors.
     """
     old, steps = kept["scales"], kept["steps"] + 1
     new, curved = _in_units_of(_products(problem, at.x, *pair[:2]))
@@ -163,8 +163,8 @@ def _probed(problem: Problem, at: Iterate, sums: np.ndarray, unknown: np.ndarray
 def scale_of_entries(problem: Problem, kept: State, dtype: Any, other: Any = 1.0) -> Vector:
     """Return the scale of each entry of a flat vector.
 
-    It is the scale of the factor of the entry, or the common scale if that of the factor is unknown. Before scales are
-    used, it is `other`.
+    It is the scale of the factor of the entry, or the common scale if the scale of the factor is unknown. Before scales
+    are used, it is `other`.
     """
     scale, _ = _scales(kept["scales"])
     scale = np.where(np.asarray(has_scales(kept))[..., None], scale, np.asarray(other)[..., None])

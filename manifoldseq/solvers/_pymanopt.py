@@ -56,7 +56,7 @@ class Pymanopt(Solver):
         The seed of stochastic optimizers; by default the seed of ``minimize``. The state of numpy's global generator is
         restored.
     stop, reference
-        The stopping rule of the run and the reference of its gradient norm. ``minimize`` sets them.
+        The stopping rule of the run, and the reference of its gradient norm. ``minimize`` sets these options.
 
     Raises
     ------
@@ -66,11 +66,11 @@ class Pymanopt(Solver):
     Notes
     -----
     One step runs the optimizer to its end. An iteration is a gradient at a new point. Particle swarm and Nelder–Mead
-    use no gradient: their history has the start and the end, and they end by limits. The stopping rule of ``minimize``
-    is evaluated at every iterate, and limits of time and evaluations at every evaluation. A checkpoint is written at
-    the end; a resumed run is a new run of pymanopt from the stored point, and a warning says so. pymanopt's own
-    absolute tolerance is off unless ``min_gradient_norm`` is given; after a step size below its ``min_step_size`` the
-    stopping rule decides, as for all solvers that find no decrease, whether the run is a success or SMALL_STEP.
+    use no gradient. Their history contains the start and the end only, and only limits end them. The stopping rule of
+    ``minimize`` is evaluated at every iterate, and limits of time and evaluations at every evaluation. A checkpoint is
+    written at the end. A resumed run is a new run of pymanopt from the stored point, and a warning reports this. The
+    absolute tolerance of pymanopt is not used unless ``min_gradient_norm`` is given. If a step size is below
+    ``min_step_size``, the run ends, and the stopping rule decides whether the status is a success or SMALL_STEP.
     Particle swarm and Nelder–Mead start around the given point. Repeated evaluations at the last point are cached and
     not counted. A value that is not finite counts as infinite.
 
@@ -132,7 +132,7 @@ class Pymanopt(Solver):
         return NEEDS[self.optimizer]
 
     def seeded(self, seed: int) -> Pymanopt:
-        """Return the solver that draws from `seed` unless it has one."""
+        """Return the solver with this seed, unless its options contain a seed."""
         return self if self.seed is not None or self.optimizer not in DRAWS else replace(self, seed=seed)
 
     def until(self, stop: StoppingRule, reference: float) -> Pymanopt:
@@ -151,7 +151,7 @@ class Pymanopt(Solver):
         }, measures
 
     def step(self, problem: Problem, state: State) -> tuple[State, Steps]:
-        """Run the optimizer until its end or that of the stopping rule."""
+        """Run the optimizer until it ends or the stopping rule is met."""
         if state["nit"]:
             warnings.warn(f"pymanopt's {self.optimizer} stores no state: it restarts at the stored point", stacklevel=2)
         package, watch = pymanopt(), _Watch(self, problem, state)

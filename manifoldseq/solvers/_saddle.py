@@ -54,7 +54,7 @@ def stationary(at: Iterate) -> bool:
 def leave_saddle(
     problem: Problem, state: State, at: Iterate, retraction: Retraction, begin: Callable[[Iterate], State]
 ) -> tuple[State, Measures]:
-    """Leave a stationary point along negative curvature, or end the run there; this is one step of a solver.
+    """Leave a stationary point along negative curvature, or end the run at this point, as one step of a solver.
 
     Parameters
     ----------

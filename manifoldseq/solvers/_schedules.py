@@ -36,7 +36,7 @@ class Schedule(ABC):
 
 @dataclass(frozen=True)
 class InverseTime(Schedule):
-    """Decay as ``first / (1 + k / delay)``: the steps sum to infinity, their squares do not (Robbins–Monro).
+    """Decay as ``first / (1 + k / delay)``: the sum of the steps is infinite, the sum of their squares finite.
 
     Parameters
     ----------

@@ -114,7 +114,7 @@ class Line:
         return Line(*axis.take(rows, self.problem, self.at, self.direction, self.slope), retraction=self.retraction)
 
     def go(self, t: Scalar) -> Iterate:
-        """Return the evaluation at `t`; the value is infinite, without an evaluation, if the step is too long."""
+        """Return the evaluation at `t`; a step that is too long has an infinite value and is not evaluated."""
         problem, at, axis = self.problem, self.at, self.axis
         if self.longest is not _ANY and not axis.all(t <= self.longest):
             short, refused = t <= self.longest, at._replace(fun=axis.filled(at.x, math.inf))
@@ -146,7 +146,7 @@ class Line:
     def enough(self, new: Iterate, t: float, reference: float, shortening: float) -> bool:
         """Return whether the objective decreases enough from `reference` (Armijo).
 
-        If the step was clipped at bounds, the predicted change is that of the clipped step.
+        If the step was clipped at bounds, the predicted change of the clipped step is used.
         """
         enough = sufficient(self.axis, self.at, new.fun, t * self.slope, shortening, reference)
         if enough is True or not self.problem.manifold.bounded or self.axis.all(enough):
@@ -201,7 +201,7 @@ class Search(ABC):
 
     @abstractmethod
     def find(self, line: Line, first: Scalar, expand: Decision, kept: State) -> Found:
-        """Return the result of the search on a line; `first` is tried before any other step.
+        """Return the result of the search along a line; `first` is the first trial step.
 
         `expand` marks first steps without prior information, so that longer steps may be better.
         """
@@ -213,7 +213,7 @@ class Search(ABC):
 
 @dataclass(frozen=True)
 class Given(Search):
-    """Take the step that the descent proposes, for any value at the new point: for given step sizes."""
+    """Take the step that the descent proposes, without a condition on the new value: for given step sizes."""
 
     def find(self, line: Line, first: Scalar, expand: Decision, kept: State) -> Found:
         return Found(line.go(first), first, line.axis.filled(line.at.x, True))
@@ -290,17 +290,17 @@ def armijo(
     first : float
         The step t that is tried first.
     max_trials : int
-        Evaluations of the objective at most.
+        The maximum number of evaluations of the objective.
     expand : bool
-        Whether an accepted first step is enlarged while the slope at its end predicts that most of the decrease is
-        still ahead.
+        Whether an accepted first step is enlarged as long as the slope at its end predicts that most of the decrease
+        lies beyond it.
     reference : float, optional
         The value to compare with: the value at the start, unless a nonmonotone search passes a larger one.
 
     Returns
     -------
     (Iterate, float) or None
-        The new iterate and its step, or None where no trial is low enough.
+        The new iterate and its step, or None if no trial decreases the objective enough.
 
     Examples
     --------
@@ -359,13 +359,13 @@ def backtrack(
 ) -> float | None:
     """Search for a step that decreases a function along any curve enough, by backtracking.
 
-    The search is that of :func:`armijo` on a :class:`Line`. Use this function where a closed form moves some factors
-    together with others, so that no tangent vector describes the curve.
+    The search is the same as in :func:`armijo` on a :class:`Line`. Use this function if a closed form moves some
+    factors together with others, so that no tangent vector describes the curve.
 
     Parameters
     ----------
     value : callable
-        ``value(t) -> float`` along the curve; infinity or NaN where the step is too long.
+        ``value(t) -> float`` along the curve; infinity or NaN if the step is too long.
     fun : float
         The value at the start.
     slope : float
@@ -379,7 +379,7 @@ def backtrack(
     Returns
     -------
     float or None
-        The step of the last call of `value`, or None where no trial is low enough.
+        The step of the last call of `value`, or None if no trial decreases the function enough.
 
     Examples
     --------
@@ -435,16 +435,17 @@ def wolfe(line: Line, first: float = 1.0, max_trials: int = 30, curvature: float
     first : float
         The step t that is tried first.
     max_trials : int
-        Evaluations of the objective at most.
+        The maximum number of evaluations of the objective.
     curvature : float
         Share of the slope that may be left: 0.9 for quasi-Newton directions, 0.1 for conjugate gradients.
 
     Returns
     -------
     (Iterate, float) or None
-        The new iterate and its step: the best one that decreases the objective enough if `max_trials` are used up, or
-        if an interval of a hundredth of the step contains none that meets both conditions (there the transport is not
-        that of the retraction, and its slopes are not those of the curve). None where no trial is low enough.
+        The new iterate and its step. In two cases, it meets only the first condition and is the best such trial: if all
+        `max_trials` are used, or if an interval as short as a hundredth of the step contains no step that meets both
+        conditions. (The second case occurs if the transport does not match the retraction, so that slopes are not the
+        slopes of the curve.) None if no trial decreases the objective enough.
 
     References
     ----------

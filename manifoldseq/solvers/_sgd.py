@@ -26,16 +26,17 @@ class SGD(Stochastic):
     Parameters
     ----------
     step_size : float or Schedule, optional
-        The rate τ, or one of :class:`InverseTime`, :class:`Cosine`, :class:`Halving`. It refers to the gradient of the
-        whole objective: for a sum of n terms, about 1/n of the rate for their mean. By default it is chosen in the
-        first step, as ``(1 − μ)/2L`` with the largest curvature L of the first batch, which costs five more gradients
-        of that batch. It then decreases as :class:`InverseTime` with a delay of ten epochs, at least 100 steps.
+        The rate τ, or one of :class:`InverseTime`, :class:`Cosine`, :class:`Halving`. The rate refers to the gradient
+        of the whole objective. For a sum of n terms, it is about 1/n of the rate for the mean of the terms. By default,
+        the first step chooses the rate ``(1 − μ)/2L`` with the largest curvature L of the first batch, which costs five
+        additional gradients of this batch. The rate then decreases as :class:`InverseTime` with a delay of ten epochs,
+        at least 100 steps.
     momentum : float
         The factor μ, in [0, 1).
     batch_size : int
         The number of data per step. Every epoch visits all data once, in seeded order; the last batch may be smaller.
     clip : float, optional
-        Longer gradients are shortened to this norm.
+        The maximum norm of a gradient; longer gradients are scaled to this norm.
     average_from : int, optional
         Return the mean of the points from this iteration on (Polyak–Ruppert), taken in ambient coordinates and mapped
         to the nearest point of the manifold; otherwise the last point.
@@ -84,7 +85,7 @@ class SGD(Stochastic):
         return {"momentum": np.zeros_like(flatten(x))}
 
     def move(self, problem: Problem[Point], at: Iterate, memory: State, rate: float, k: int) -> tuple[Point, State]:
-        """Add the gradient to the momentum and follow it."""
+        """Add the gradient to the momentum, and move along the momentum."""
         manifold, tree = problem.manifold, unflattener(at.x)
         momentum = memory["momentum"] * self.momentum + at.grad
         x = manifold.retract(at.x, tree(momentum * -rate), self.retraction)

@@ -54,11 +54,12 @@ class SQP(Solver):
 
         ⟨grad f, d⟩ + ½ ⟨d, H d⟩   with   h + Dh[d] = 0,   g + Dg[d] ≤ 0
 
-    and retracts; the multipliers of this program are those of the Lagrangian in the next model. H is the Hessian of the
-    Lagrangian where objective and constraints give theirs, made positive definite where it is not, else the matrix of a
-    damped BFGS update. A line search decreases the merit function f + ν ‖(h, max(0, g))‖. Where the full step raises
-    the violation, a second-order correction towards the constraints is tried (against the Maratos effect).
-    Linearizations without a common point are relaxed to the least violation that they allow.
+    and retracts the result. The multipliers of this quadratic program are the multipliers of the Lagrangian in the next
+    model. H is the Hessian of the Lagrangian if the objective and the constraints have Hessian products, modified if it
+    is not positive definite. Otherwise, H is the matrix of a damped BFGS update. A line search decreases the merit
+    function f + ν ‖(h, max(0, g))‖. If the full step increases the violation, a second-order correction towards the
+    constraints is tried (against the Maratos effect). If the linearized constraints contradict each other, the
+    quadratic program is relaxed to the smallest possible violation.
 
     Parameters
     ----------
@@ -69,16 +70,18 @@ class SQP(Solver):
 
     Notes
     -----
-    The quadratic programs are solved from the constraints that were active in the step before, and by the
-    interior-point method of Clarabel where that guess is far off: ``pip install 'manifoldseq[constraints]'``. Where the
-    linearizations stay incompatible, or no step decreases the merit function, the run goes on with the augmented
-    Lagrangian method, from the start unless the point meets the constraints; that method also tells whether a problem
-    is infeasible.
+    The solution of a quadratic program starts from the constraints that were active in the previous step. If these
+    constraints differ too much, the interior-point method of Clarabel is used: ``pip install
+    'manifoldseq[constraints]'``. If the linearized constraints contradict each other repeatedly, or if no step
+    decreases the merit function, the run continues with the augmented Lagrangian method, from the current point if it
+    satisfies the constraints, and otherwise from the start. The augmented Lagrangian method also detects infeasible
+    problems.
 
     ``grad_norm`` is the norm of the Riemannian gradient of the Lagrangian at the multipliers of the result;
-    ``feasibility`` and ``complementarity`` are those of :class:`AugmentedLagrangian`. Before a success, products with
-    the Hessian of the Lagrangian look for negative curvature along the active constraints. A step solves dense systems
-    in the dimension of the manifold: take the augmented Lagrangian method for more than a few hundred dimensions.
+    ``feasibility`` and ``complementarity`` are defined as for :class:`AugmentedLagrangian`. Before the solver reports
+    success, products with the Hessian of the Lagrangian search for negative curvature along the active constraints. A
+    step solves dense systems in the dimension of the manifold: for more than a few hundred dimensions, use the
+    augmented Lagrangian method.
 
     References
     ----------
@@ -87,7 +90,7 @@ class SQP(Solver):
 
     Examples
     --------
-    The point of the unit circle with the smallest sum among those with x₁ ≥ 0.6:
+    The point of the unit circle with x₁ ≥ 0.6 that has the smallest sum of coordinates:
 
     >>> import numpy as np, manifoldseq as ms
     >>> f = ms.objective(lambda x: x.sum(), np.ones_like)
@@ -115,7 +118,7 @@ class SQP(Solver):
         clarabel()
         if problem.manifold.bounded:
             raise ValueError(
-                f"SQP does not support bounds such as those of {problem.manifold!r}: write them as inequalities on "
+                f"SQP does not support the bounds of {problem.manifold!r}: write them as inequalities on "
                 "ms.manifolds.Euclidean, or use solver='augmented-lagrangian'"
             )
         penalized = Penalized(problem, None, 1.0, None)

@@ -13,7 +13,7 @@ from ._iterates import State
 
 
 def take_steps(solver: Solver, problem: Problem, state: State, n_steps: int) -> tuple[State, Measures]:
-    """Take several steps of a solver, for outer iterations whose steps are steps of a solver.
+    """Take several steps of a solver, as part of a step of an outer iteration.
 
     Parameters
     ----------
@@ -30,13 +30,13 @@ def take_steps(solver: Solver, problem: Problem, state: State, n_steps: int) -> 
     state : dict
         The new state, with the point at ``state["x"]``.
     measures : Measures
-        The measures of that state. ``status`` is the reason if the solver ended: NON_FINITE if a step overflowed, which
-        is discarded.
+        The measures of this state. If the solver ended, ``status`` is the reason. A step that overflows is discarded,
+        and the status is NON_FINITE.
 
     Examples
     --------
-    Two centres of points on a product, k-means with steps of L-BFGS in the place of means. The assignments change what
-    a centre minimizes, so each step begins a new run of the solver at the old centre:
+    Two centres of points on a product: k-means with steps of L-BFGS instead of means. The assignments change the
+    objective of a centre, so each step begins a new run of the solver at the previous centre:
 
     >>> import numpy as np, manifoldseq as ms
     >>> rng = np.random.default_rng(0)
@@ -76,7 +76,7 @@ def take_steps(solver: Solver, problem: Problem, state: State, n_steps: int) -> 
 def fixed_steps(problem: Problem[Point], x: Point, rates: float | Sequence[float], n_steps: int) -> Iterator[Point]:
     """Yield a point and the points after steps of fixed size along the ``descent_curve`` of the manifold.
 
-    Values are not compared, so that the objective may increase. For stopping rules, backtracking and a history use the
+    Values are not compared, so the objective may increase. For stopping rules, backtracking and a history use the
     solver :class:`PGD`.
 
     Parameters

@@ -30,8 +30,8 @@ class Stochastic(Solver):
     """A solver that moves along the gradient of a mini-batch; a subclass implements :meth:`begin` and :meth:`move`.
 
     Every epoch visits all data once, in an order drawn from the generator in the state. The measures of a step are
-    estimates from its batch, at the start of the step. Record 0 is exact, and so is the result of ``minimize``, which
-    evaluates the last (or averaged) point on all data.
+    estimates from its batch, at the start of the step. Record 0 is exact. The result of ``minimize`` is exact too,
+    because the last (or averaged) point is evaluated on all data.
 
     Parameters
     ----------
@@ -119,7 +119,8 @@ class Stochastic(Solver):
     def first_rate(self, problem: Problem, at: Iterate) -> float:
         """Return half the inverse of the largest curvature, by Lanczos steps from a random vector.
 
-        The first step is at most as long as the scale of the point, since the curvature may be larger beyond.
+        The first step is at most as long as the scale of the point, because the curvature may be larger at larger
+        distances.
 
         Parameters
         ----------
@@ -141,11 +142,11 @@ class Stochastic(Solver):
         return 0.5 * unit / largest if largest > 0 else 1.0
 
     def columns(self, problem: Problem, at: Iterate) -> Mapping[str, float]:
-        """Return further columns of the history at an iterate; here none."""
+        """Return further columns of the history at an iterate; by default none."""
         return {}
 
     def seeded(self, seed: int) -> Solver:
-        """Return the solver with this seed, unless it has one."""
+        """Return the solver with this seed, unless its options contain a seed."""
         return self if self.seed is not None else replace(self, seed=seed)
 
     def init(self, problem: Problem[Point], point: Point) -> tuple[State, Measures]:

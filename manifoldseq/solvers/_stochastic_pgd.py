@@ -31,7 +31,7 @@ class StochasticPGD(Stochastic):
         of ten epochs, at least 100 steps.
     rates : float or sequence of float, optional
         The rate τ, one number or one per factor of a product; the paper has ``(0.1, 0.1, 1.0)`` for (λ, V, U). By
-        default one number, chosen in the first step: ``1/2L`` with the largest curvature L of the first batch.
+        default, the first step chooses one number: ``1/2L`` with the largest curvature L of the first batch.
     batch_size : int
         The number of data per step. Every epoch visits all data once, in seeded order; PGD-128 of the paper uses 128.
     clip, average_from, retraction, seed
@@ -63,7 +63,7 @@ class StochasticPGD(Stochastic):
         return self.rates is None
 
     def begin(self, problem: Problem[Point], x: Point) -> State:
-        """Return no memory, after a look at the number of rates."""
+        """Validate the number of rates; there is no memory."""
         size, factors = np.size(1.0 if self.rates is None else self.rates), len(x) if isinstance(x, tuple) else 1
         if size not in (1, factors):
             raise ValueError(

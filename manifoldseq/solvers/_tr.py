@@ -55,13 +55,13 @@ class TR(Solver):
         Maximum number of Hessian products per step; by default the dimension, at least 10.
     kappa, theta : float
         The path of a step ends when the residual is below ``min(kappa, (grad_norm / first grad_norm)**theta)`` times
-        its initial value, in the norm of the preconditioner. Convergence then has the order ``1 + theta``; small
-        tolerances are useless if the Hessian is singular.
+        its initial value, in the norm of the preconditioner. The order of convergence is then ``1 + theta``. If the
+        Hessian is singular, small tolerances have no benefit.
     retraction : str, optional
         A retraction of the manifold; by default the manifold's default retraction.
     precondition : callable, optional
-        As in :class:`LBFGS`: an approximation of the inverse Hessian, for the conjugate gradients of a step. The ball
-        is defined by the norm of its inverse.
+        As in :class:`LBFGS`: an approximation of the inverse Hessian, for the conjugate gradients of a step. The trust
+        region is a ball in the norm of the inverse preconditioner.
 
     Notes
     -----
@@ -126,7 +126,7 @@ class TR(Solver):
         return self.started(problem, at), at.measures(problem.manifold)
 
     def started(self, problem: Problem, at: Iterate, radius: float | None = None) -> State:
-        """Return the state of a new start at an iterate; with `radius` in place of the option."""
+        """Return the state of a new start at an iterate; `radius` replaces the option of the same name."""
         radius = self.radius if radius is None else radius
         first = problem.manifold.dim**0.5 / 8 if radius is None else radius
         state = at.state(radius=min(first, self.max_radius), reference=None, products=0)

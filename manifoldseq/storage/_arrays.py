@@ -15,7 +15,7 @@ from .readers._mat_variable import NUMERIC
 
 
 def load_array(path: FilePath) -> NDArray[Any]:
-    """Load the array of a `.npy` file in its own dtype, without unpickling and after a check of the required memory.
+    """Load the array of a `.npy` file in its own dtype, without unpickling and within the memory limit.
 
     Parameters
     ----------
@@ -49,13 +49,13 @@ def load_array(path: FilePath) -> NDArray[Any]:
 
 
 def load_arrays(path: FilePath, names: Iterable[str] | None = None) -> dict[str, NDArray[Any]]:
-    """Load the arrays of a `.npz` file, or the full numeric ones of a MATLAB file, by name and in their own dtypes.
+    """Load the arrays of a `.npz` file, or the full numeric arrays of a MATLAB file, by name and in their own dtypes.
 
     Parameters
     ----------
     path : str or path-like
-        A name that ends with ``.mat`` is a MATLAB file, of version 5 to 7, or 7.3 (needs h5py); the arrays have the
-        shapes that MATLAB shows. Any other file is read as ``.npz``.
+        A file whose name ends with ``.mat`` is read as a MATLAB file of version 5 to 7, or 7.3 (needs h5py). The arrays
+        have the shapes that MATLAB displays. Any other file is read as ``.npz``.
     names : iterable of str, optional
         Only these arrays are loaded, if they exist; by default all arrays.
 

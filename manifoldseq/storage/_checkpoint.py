@@ -31,7 +31,7 @@ _CURE = "choose another directory, or delete the old checkpoints"  # works in Py
 
 
 class CheckpointError(ValueError):
-    """A checkpoint cannot be used. The message names the checkpoint and says what to do."""
+    """A checkpoint cannot be used. The message names the checkpoint and the remedy."""
 
 
 @dataclass(frozen=True)
@@ -44,7 +44,7 @@ class Checkpoint:
         It is created when the first checkpoint is written. A relative path refers to the working directory of this
         process, also in other processes that receive the checkpoint.
     every_seconds : float
-        Time between checkpoints; one more is written when the run ends, is interrupted or fails.
+        Time between checkpoints. A last checkpoint is written when the run ends, is interrupted or fails.
     fingerprint : str, optional
         The fingerprint of the data and settings. A checkpoint with another fingerprint raises an error.
     made_by : mapping of str to str

@@ -34,12 +34,12 @@ def read(
     ----------
     path : str or path-like
         The name selects the reader, ignoring case: ``*.npz``, ``*.ts``, …; a folder ends with ``/``. If several readers
-        match, the longest pattern is used. Among patterns of equal length, records given to `manifoldseq.register` come
-        first, then those of the core, then those of bundled plugins.
+        match, the longest pattern is used. Among patterns of equal length, the order is: records given to
+        `manifoldseq.register`, records of the core, records of bundled plugins.
     missing : {"keep", "linear"}
         Whether missing values stay NaN or are interpolated, see `interpolate`.
     reader : str, optional
-        The registered name of a reader. It reads the file for any file name.
+        The registered name of a reader. This reader is used for any file name.
     inflation : float
         The number of additional bytes that a compressed file may take in memory, compared with its size on disk; see
         `inflation_limit`.
@@ -81,7 +81,7 @@ def read(
 
 
 def reader_of(path: FilePath, reader: str | None = None) -> hooks.ReaderSpec:
-    """Return the reader with a name, or the reader for a file or folder; errors are those of `read`."""
+    """Return the reader with a name, or the reader for a file or folder; raise as `read` does."""
     file = Path(path)
     if not file.exists():
         raise FileNotFoundError(f"the file or folder {path} does not exist")
@@ -321,7 +321,7 @@ def scale(data: SequenceData, mode: str = "standard", *, like: SequenceData | No
         Scale to mean 0 and (population) standard deviation 1, to the range from 0 to 1, or to median 0 and
         interquartile range 1.
     like : SequenceData, optional
-        Sequences (training data) from which the statistics are computed instead.
+        Other sequences (training data) from which the statistics are computed.
 
     Returns
     -------

@@ -24,8 +24,8 @@ class SequenceData:
     Parameters
     ----------
     sequences : list of ndarray of shape (T_i, d)
-        The first axis is time, and NaN marks a missing value. The dtype is float32 if all arrays have it, else float64.
-        Sparse rows are kept as a `scipy.sparse.csr_array`, which only estimators of samples accept.
+        The first axis is time, and NaN marks a missing value. The dtype is float32 if all arrays have this dtype,
+        otherwise float64. Sparse rows are kept as a `scipy.sparse.csr_array`, which only estimators of samples accept.
     labels : ndarray of shape (N,) or None
         One label per sequence.
     name : str
@@ -41,8 +41,8 @@ class SequenceData:
         The columns of the file that were used as the time axis and are therefore not channels.
     order : ndarray of int of shape (sum of T_i,) or None
         For each row, its row number in the file (or in the concatenated files of a folder); None if the rows are in
-        this order. An order with another number of rows is dropped, because it belongs to the data that these sequences
-        were made from.
+        this order. An order with another number of rows is dropped, because it belongs to the data from which these
+        sequences were derived.
 
     Raises
     ------

@@ -38,7 +38,7 @@ def from_frame(
         (``channel``, ``feature``, …); the variables of a ``Dataset`` are channels.
     id : str, optional
         The column with the sequence of each row, or the dimension of the sequences; by default ``id``, or the first
-        level of an index (id, time). Without it all rows are one sequence.
+        level of an index (id, time). Without an id, all rows are one sequence.
     time : str or None
         The column of numbers or dates by which the rows of a sequence are sorted. None: the rows are in order, and no
         column is the time. The default ``"auto"`` follows the rules of `read_csv`; it also accepts an index that holds
@@ -57,7 +57,8 @@ def from_frame(
         float64 sequences of shape (T_i, d) in order of their first rows. Missing values (None, null, NA) become NaN,
         and booleans 0 and 1. Ids are strings. Labels are numbers or strings as stored, and categories become text. The
         channel names and the clocks are kept, and the sampling rate if a clock has a nearly constant step: time steps
-        per second if the time holds dates or its name gives a unit (``"time [ms]"``, ``"t_s"``), else per unit.
+        per second if the time holds dates or its name gives a unit (``"time [ms]"``, ``"t_s"``), otherwise time steps
+        per unit.
 
     Raises
     ------
@@ -67,11 +68,11 @@ def from_frame(
     TypeError
         If it is not a data frame.
     ImportError
-        If narwhals is not installed, which reads data frames. xarray objects do not need it.
+        If narwhals, which reads data frames, is not installed. xarray objects do not need narwhals.
 
     See Also
     --------
-    read_csv, read_parquet : The same from files.
+    read_csv, read_parquet : The same for files.
 
     Examples
     --------

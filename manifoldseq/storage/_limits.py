@@ -41,11 +41,11 @@ _measured = (-np.inf, 0)
 
 
 class ReadError(ValueError):
-    """A file cannot be read. The message names the file and says what is wrong, where, and what to do."""
+    """A file cannot be read. The message names the file, the error, its position and the remedy."""
 
 
 def available_memory() -> int:
-    """Return how many bytes this process can still allocate without swapping or being killed.
+    """Return the number of bytes that this process can still allocate without swapping or being killed.
 
     It is the minimum of the available memory of the machine, the limits of the control groups of the process (a
     container, a batch job), and the limits ``ulimit -v`` and ``-d``. If none of these is known, it is the memory of the
@@ -70,12 +70,12 @@ def available_memory() -> int:
 
 
 def require_memory(path: FilePath, needed: int, *, taken: int = 0) -> None:
-    """Raise an error if a file would take too much memory; all readers use this limit.
+    """Raise an error if a file would need too much memory; all readers use this limit.
 
     A reader calls it before it allocates memory according to a header, and again while it decompresses data without a
-    known size. It may use half of the memory that was available at the start (see `available_memory`). Beyond 256 MiB
-    it may use at most 1032 times the size of the file, the largest compression ratio of deflate: only a decompression
-    bomb, or values that are nearly all equal, would need more.
+    known size. A file may use half of the memory that was available at the start (see `available_memory`). If it needs
+    more than 256 MiB, it may use at most 1032 times its size, which is the largest compression ratio of deflate. Only a
+    decompression bomb, or a file whose values are nearly all equal, would need more.
 
     Parameters
     ----------
@@ -103,19 +103,19 @@ def require_memory(path: FilePath, needed: int, *, taken: int = 0) -> None:
     allowed = (available_memory() + taken) // 2
     if needed > allowed:
         raise ReadError(
-            f"{path} would take {needed / 2**30:.3g} GiB of memory, but a reader may use only "
+            f"{path} would need {needed / 2**30:.3g} GiB of memory, but a reader may use only "
             f"{allowed / 2**30:.3g} GiB here: split the file, or keep fewer channels or time steps"
         )
     if needed > _UNSUSPECTED and needed > DEFLATE_RATIO * (size := _size(path)):
         raise ReadError(
-            f"{path} would take {needed / 2**30:.3g} GiB of memory out of {size} bytes, as a decompression bomb does: "
+            f"{path} has {size} bytes but would need {needed / 2**30:.3g} GiB of memory, like a decompression bomb: "
             "if the file is trusted, save it without compression"
         )
 
 
 @contextmanager
 def inflation_limit(limit: float) -> Iterator[None]:
-    """Let compressed files that are read in the block take up to `limit` bytes more in memory than on disk.
+    """Within the block, let compressed files take up to `limit` bytes more in memory than on disk.
 
     Parameters
     ----------
@@ -147,7 +147,7 @@ def require_inflated(path: FilePath, needed: int) -> None:
     limit = _inflation.get()
     if needed - _size(path) > limit:
         raise ReadError(
-            f"{path} would inflate to {needed / 2**30:.3g} GiB, but only {limit / 2**30:.3g} GiB more than its size "
+            f"{path} needs {needed / 2**30:.3g} GiB in memory, but only {limit / 2**30:.3g} GiB more than its size "
             f"on disk are allowed: if the file is trusted, pass inflation={needed:.2g} (--read inflation={needed:.2g})"
         )
 
@@ -174,7 +174,7 @@ def require_open(path: FilePath, number: int) -> None:
 
 @contextmanager
 def open_file(path: FilePath) -> Iterator[BinaryIO]:
-    """Open a regular file for reading bytes; raise an error for pipes, sockets and devices, where a reader would wait.
+    """Open a regular file for reading bytes; raise an error for pipes, sockets and devices.
 
     Parameters
     ----------
@@ -205,7 +205,7 @@ def open_file(path: FilePath) -> Iterator[BinaryIO]:
 
 
 def read_bytes(path: FilePath) -> bytes:
-    """Read a regular file within the memory limit; errors are those of `open_file` and `require_memory`."""
+    """Read a regular file within the memory limit; raise as `open_file` and `require_memory` do."""
     with open_file(path) as file:
         require_memory(path, size := os.fstat(file.fileno()).st_size)
         blocks, total = [], 0
@@ -344,7 +344,7 @@ def decoding(path: FilePath, kind: str) -> Iterator[None]:
     except Exception as error:
         detail = " ".join(f"{type(error).__name__}: {error}".split())
         raise ReadError(
-            f"{path} cannot be read as {kind} ({detail[:150]}): it is damaged or has another format, save it again"
+            f"{path} cannot be read as {kind} ({detail[:150]}): it is damaged or has another format; save it again"
         ) from error
 
 

@@ -34,7 +34,7 @@ ARRAYS, DOCUMENT = "model.npz", "model.json"
 
 
 class ModelError(ValueError):
-    """A model cannot be saved or loaded. The message names the model and says why and what to do."""
+    """A model cannot be saved or loaded. The message names the model, the reason and the remedy."""
 
 
 def save_model(model: Any, directory: FilePath) -> None:
@@ -47,16 +47,19 @@ def save_model(model: Any, directory: FilePath) -> None:
     ----------
     model : estimator or Result
         An estimator of a registered class. Its parameters and fitted attributes may be numbers, strings, None, arrays,
-        and lists, tuples and dicts of these; registered kernels, solvers and rules that are dataclasses; further,
-        dataclasses and fitted estimators whose classes it lists in its class attribute ``stored_types``.
+        and lists, tuples and dicts of these. They may also be registered kernels, solvers and rules that are
+        dataclasses, and dataclasses and fitted estimators whose classes are listed in the class attribute
+        ``stored_types`` of the estimator.
     directory : str or path-like
-        It is created if needed. Both files are written and synced under other names, then renamed, ``model.json`` last.
-        If the disk is full, an earlier model remains, and Ctrl-C waits until both files are written.
+        It is created if needed. Both files are written and synced under temporary names and then renamed,
+        ``model.json`` last. If the disk is full, an earlier model remains, and Ctrl-C waits until both files are
+        written.
 
     Raises
     ------
     ModelError
-        If the estimator is not registered, or has an attribute of another type. The message names it.
+        If the estimator is not registered, or has an attribute of another type. The message names the estimator or the
+        attribute.
 
     Examples
     --------

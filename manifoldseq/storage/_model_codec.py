@@ -34,13 +34,13 @@ class Outside(TypeError):
 
 
 def stored_types(cls: type) -> Types:
-    """Return what the attribute ``stored_types`` of a class of estimators, kernels, solvers or rules lists, by name."""
+    """Return the classes in ``stored_types`` of a class of estimators, kernels, solvers or rules, by name."""
     kinds = getattr(cls, "stored_types", ())
     return {kind.__name__: kind for kind in kinds}
 
 
 def parameters(estimator: Any) -> dict[str, Any]:
-    """Return the parameters of an estimator, those of nested estimators inside them."""
+    """Return the parameters of an estimator, which contain the parameters of nested estimators."""
     return dict(estimator.get_params(deep=False))
 
 

@@ -51,10 +51,12 @@ def members_of(path: FilePath, archive: zipfile.ZipFile, size: int) -> dict[str,
         if name.suffix != ".npy" or name.is_absolute() or ".." in name.parts or "\\" in info.filename:
             raise ReadError(f"{where} was not written by numpy.savez: save the arrays again with numpy.savez")
         if info.flag_bits & 1 or info.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
-            raise ReadError(f"{where} is encrypted or compressed in another way than NumPy's: save it with numpy.savez")
+            raise ReadError(
+                f"{where} is encrypted, or compressed by a method that NumPy does not use: save it with numpy.savez"
+            )
         ratio = 1 if info.compress_type == zipfile.ZIP_STORED else DEFLATE_RATIO
         if info.compress_size > size or info.file_size > ratio * info.compress_size:
-            raise ReadError(f"{where} claims {info.file_size} bytes, more than the file can hold: save it again")
+            raise ReadError(f"{where} cannot contain the {info.file_size} bytes of its header: save it again")
     if sum(info.compress_size for info in infos) > size:
         raise ReadError(f"{path} has members that overlap: save it again with numpy.savez")
     require_memory(path, max((info.file_size for info in infos), default=0) + OVERHEAD * len(infos))
@@ -97,8 +99,8 @@ class Header:
             )
         offset = len(head) + np.lib.format.MAGIC_LEN
         if min(shape, default=1) < 0 or math.prod(shape) * dtype.itemsize != size - offset:
-            claim = f"claims shape {str(shape)[:60]} of {dtype} but contains {size - offset} bytes"
-            raise ReadError(f"{where} {claim}: it is cut off or damaged, save it again")
+            claim = f"has a header with shape {str(shape)[:60]} of {dtype}, but contains {size - offset} bytes"
+            raise ReadError(f"{where} {claim}: it is cut off or damaged; save it again")
         return cls(shape, fortran, dtype, offset)
 
     @property
@@ -108,7 +110,7 @@ class Header:
 
     @property
     def plain(self) -> bool:
-        """Whether the bytes are those of a C-contiguous array of float32 or float64."""
+        """Whether the bytes form a C-contiguous array of float32 or float64."""
         return not self.fortran and self.dtype.isnative and self.dtype == real_dtype(self.dtype)
 
     def size(self, real: bool) -> int:
@@ -135,7 +137,7 @@ def fill(where: str, stream: IO[bytes], values: NDArray[Any]) -> None:
             raw[place : place + len(block)] = np.frombuffer(block, np.uint8)
             place += len(block)
         if place < len(raw):
-            raise ReadError(f"{where} ends after {place} of {len(raw)} bytes: it is cut off, save it again")
+            raise ReadError(f"{where} ends after {place} of {len(raw)} bytes: it is cut off; save it again")
 
 
 def mapped(stream: BinaryIO, header: Header) -> NDArray[Any] | None:
@@ -148,7 +150,7 @@ def mapped(stream: BinaryIO, header: Header) -> NDArray[Any] | None:
 
 
 def in_one(arrays: Sequence[NDArray[Any]]) -> NDArray[Any] | None:
-    """Return the array whose consecutive rows are those of several arrays, or None if they are not parts of one array.
+    """Return the array of which several arrays are consecutive rows, or None if they are not parts of one array.
 
     Examples
     --------

@@ -16,9 +16,9 @@ class NotReal(ValueError, TypeError):
 
 
 def check_real(X: Any, name: str = "X") -> Any:
-    """Raise NotReal unless data hold real numbers; every estimator calls it on all its inputs.
+    """Raise NotReal unless data contain real numbers only; every estimator calls this function for all inputs.
 
-    Masked arrays raise an error, also without masked entries and inside lists, because NumPy treats the numbers under
+    Masked arrays raise an error, even if no entry is masked and inside lists, because NumPy treats the numbers under
     the mask as data. Dates, time differences, text, bytes, records, complex numbers and objects other than real numbers
     raise an error too. Rows of different lengths, which other checks report, and sparse matrices of real numbers are
     returned unchanged.

@@ -35,7 +35,7 @@ def from_xarray(
 ) -> SequenceData:
     """Return the sequences of a ``DataArray``, or of a ``Dataset`` whose variables are the channels.
 
-    The arguments are those of `from_frame`; all sequences have the same times.
+    The arguments are the same as for `from_frame`; all sequences have the same times.
     """
     path = f"the {type(data).__name__}"
     axis = "time" if time is None or time == AUTO else str(time)

@@ -96,14 +96,14 @@ def _needs_labels(estimator: Any) -> bool:
 
 def common_laws(exam: Examination, case: Case) -> bool:
     """Check the conventions of all estimators; return False if the estimator cannot be fitted."""
-    exam.law("parameters are stored untouched and survive clone", lambda: _parameters(case))
+    exam.law("parameters are stored unchanged and copied by clone", lambda: _parameters(case))
     exam.law("an unfitted estimator raises NotFittedError", lambda: _unfitted(case))
     if not exam.law("fit returns the estimator", lambda: _fits(case)):
         return False
     exam.law("its display works before and after fit", lambda: displayed(case.new(), case.once))
     exam.law("only fitted attributes end in an underscore", lambda: _attributes(case))
     exam.law("fit does not change its input and its parameters", lambda: _untouched(case))
-    exam.law("a second fit with one random_state gives the same result", lambda: _reproducible(case))
+    exam.law("a second fit with the same random_state gives the same result", lambda: _reproducible(case))
     exam.law("the same results when repeated and after pickling", lambda: _answers_again(case))
     exam.law("the same results after saving and loading", lambda: _answers_from_file(case))
     return True
@@ -148,7 +148,7 @@ def _fits(case: Case) -> Verdict:
 
 
 def displayed(*estimators: Any) -> Verdict:
-    """Return whether estimators have a text and, as notebooks ask for it, an HTML display."""
+    """Return whether estimators have a text and an HTML display, which notebooks use."""
     for estimator in estimators:
         repr(estimator)
         html = getattr(estimator, "_repr_html_", None)

@@ -22,7 +22,7 @@ HESSIAN_SLOPE = 2.9
 
 
 def check_gradient(problem: Problem | tuple[Manifold, Objective], x: Any = None, *, seed: int = 0) -> Report:
-    """Check a gradient against its values.
+    """Compare a gradient with values of the objective.
 
     Along random curves ``R(x, t u)`` the error ``|f(R(x, t u)) − f(x) − t <grad f(x), u>|`` must vanish like t²: its
     slope on logarithmic axes exceeds 1.9. A gradient that is wrong by one per cent has a slope of about 1.0. An error
@@ -55,7 +55,7 @@ def check_gradient(problem: Problem | tuple[Manifold, Objective], x: Any = None,
     >>> print(ms.testing.check_gradient((manifold, right)))  # doctest: +ELLIPSIS
     gradient on Stiefel(n=3, p=1): every law holds
       ok      gradient is finite, in the structure of the point
-      ok      value is that of the fused evaluation: 0.0e+00
+      ok      value equals the value of value_and_gradient: 0.0e+00
       ok      gradient: slope ...
     >>> wrong = ms.objective(lambda X: (X * (S @ X)).sum(), lambda X: 2.02 * S @ X)
     >>> ms.testing.check_gradient((manifold, wrong)).ok
@@ -71,10 +71,11 @@ def check_gradient(problem: Problem | tuple[Manifold, Objective], x: Any = None,
 
 
 def check_hessian(problem: Problem | tuple[Manifold, Objective], x: Any = None, *, seed: int = 0) -> Report:
-    """Check a Hessian product against gradient and values.
+    """Compare a Hessian product with gradients and values of the objective.
 
-    The check is that of :func:`check_gradient` with the second-order term: the slope must exceed 2.9, along a
-    retraction of second order if the manifold has one. The Riemannian Hessian must be tangent, linear and symmetric.
+    The check is the same as :func:`check_gradient`, with the second-order term: the slope must exceed 2.9. If the
+    manifold has a retraction of second order, the check uses it. The Riemannian Hessian must be tangent, linear and
+    symmetric.
 
     Parameters
     ----------
@@ -128,7 +129,8 @@ def gradient_laws(exam: Examination, problem: Problem[Point], x: Point, rng: np.
     eps = float(np.finfo(dtype_of(x)).eps)
     scale = abs(fun) + norm(egrad) * norm(x)
     exam.law(
-        "value is that of the fused evaluation", lambda: within(abs(f.value(x) - fun), 1e4 * eps * max(scale, 1e-300))
+        "value equals the value of value_and_gradient",
+        lambda: within(abs(f.value(x) - fun), 1e4 * eps * max(scale, 1e-300)),
     )
     if has_quotient(manifold):
         # at a minimum of value zero, turning the point by rounding still costs the square of it

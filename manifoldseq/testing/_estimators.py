@@ -13,7 +13,7 @@ from ._report import Examination, Report, Verdict, unless
 
 
 def check_estimator(estimator: Any, expected_failures: Mapping[str, str] | None = None) -> Report:
-    """Run scikit-learn's ``check_estimator`` on an estimator of 2-D samples, and display it before and after fit.
+    """Run scikit-learn's ``check_estimator`` on an estimator of samples, and test its display before and after `fit`.
 
     Parameters
     ----------
@@ -25,7 +25,7 @@ def check_estimator(estimator: Any, expected_failures: Mapping[str, str] | None 
     Returns
     -------
     Report
-        One law per check that ran.
+        A report with one law for each check.
 
     Raises
     ------
@@ -109,7 +109,7 @@ def check_sequence_estimator(
     Raises
     ------
     TypeError, ValueError
-        If it is not an estimator, or the sequences are too few.
+        If the argument is not an estimator, or if there are too few sequences.
 
     Examples
     --------
@@ -145,14 +145,14 @@ def check_sequence_estimator(
 def check_multiview_estimator(estimator: Any, views: Sequence[np.ndarray] | None = None, *, seed: int = 0) -> Report:
     """Check an estimator of several views, arrays of shape ``(N, d_v)``, against the conventions of this project.
 
-    The conventions are those of :func:`check_sequence_estimator`; in addition, ``fit(X, Y)`` and ``fit([X, Y])`` are
-    equivalent.
+    The conventions are the same as for :func:`check_sequence_estimator`. In addition, ``fit(X, Y)`` and ``fit([X, Y])``
+    must be equivalent.
 
     Parameters
     ----------
     estimator : estimator or estimator class
     views : sequence of ndarray of shape (N, d_v), optional
-        By default two views of four and three features that share two latent ones.
+        By default, two views of four and three features, which share two latent features.
     seed : int
 
     Returns
@@ -162,7 +162,7 @@ def check_multiview_estimator(estimator: Any, views: Sequence[np.ndarray] | None
     Raises
     ------
     TypeError, ValueError
-        If it is not an estimator, or there is only one view.
+        If the argument is not an estimator, or if there is only one view.
 
     Examples
     --------

@@ -50,7 +50,7 @@ def check_kernel(
     domain : str or manifoldseq.kernels.Domain, optional
         The domain of the items; by default ``kernel.domain``.
     positive_definite, constant_diagonal : bool, optional
-        The expected properties; by default those of the kernel object.
+        The expected properties; by default the properties that the kernel object declares.
     invariances : mapping of str to callable, optional
         Functions ``transform(item) -> item`` under which the kernel is invariant.
     seed : int
@@ -199,7 +199,7 @@ def _rows(case: _Case, K: np.ndarray, limit: float) -> Verdict:
         except Exception as error:
             return False, f"P[{rows!r}] raised {type(error).__name__}: {error}"
         if not off <= limit:
-            return False, f"cross(P[{rows!r}], P) differs by {off:.2g} from those rows of cross(P, P)"
+            return False, f"cross(P[{rows!r}], P) differs by {off:.2g} from the same rows of cross(P, P)"
     return True, ""
 
 

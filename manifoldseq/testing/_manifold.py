@@ -32,17 +32,17 @@ def check_manifold(manifold: Manifold, *, seed: int = 0) -> Report:
     """Check a manifold against the laws that solvers rely on.
 
     Points are feasible and keep their dtype; ``project`` is a projection of rank ``dim`` (orthogonal where the metric
-    is the embedded one); ``gradient`` represents the differential; retractions start at the point with the velocity of
-    the tangent vector, those of ``second_order`` without acceleration; transported vectors are tangent and ``nearest``
-    returns feasible points; ``hessian`` is symmetric and consistent with the metric; ``descent_curve`` descends;
-    components differ; on a quotient, results do not depend on the representative; and every operation broadcasts over
-    leading axes. ``exp``, ``log``, ``dist``, ``geodesic``, ``parallel_transport`` and ``inverse_retraction`` are
-    checked if the manifold has them.
+    is the embedded one); ``gradient`` represents the differential; the curves of retractions start at the point with
+    the velocity of the tangent vector, and the curves of ``second_order`` retractions start without acceleration;
+    transported vectors are tangent and ``nearest`` returns feasible points; ``hessian`` is symmetric and consistent
+    with the metric; ``descent_curve`` descends; components differ; on a quotient, results do not depend on the
+    representative; and every operation broadcasts over leading axes. ``exp``, ``log``, ``dist``, ``geodesic``,
+    ``parallel_transport`` and ``inverse_retraction`` are checked if the manifold has them.
 
     Parameters
     ----------
     manifold : Manifold
-        A small manifold, because matrices of its size are formed.
+        A small manifold, because the check forms matrices whose size is the number of its entries.
     seed : int
 
     Returns
@@ -282,7 +282,7 @@ def _frame_laws(exam: Examination, case: Case, frame: Manifold) -> None:
     def agrees(ambient: Callable[[], Point], coordinates: Callable[[], Point], at: Point = x) -> Callable[[], Verdict]:
         return lambda: within(distance(frame.from_frame(at, coordinates()), ambient()), TOLERANCE)
 
-    exam.law("frame: a vector comes back from its coordinates", agrees(lambda: u, lambda: c))
+    exam.law("frame: from_frame inverts to_frame", agrees(lambda: u, lambda: c))
     exam.law(
         "frame: the dot product of coordinates is inner",
         lambda: within(
@@ -295,7 +295,7 @@ def _frame_laws(exam: Examination, case: Case, frame: Manifold) -> None:
         bent = (case.egrad(x), tree_map(np.multiply, case.q, u), c)
         exam.law("frame: hessian", agrees(lambda: case.hessian(u), lambda: curved(x, *bent)))
     exam.law(
-        "frame: project at another point is transport",
+        "frame: project at another point equals transport",
         agrees(lambda: M.transport(x, y, u), lambda: frame.project(y, c) if flat else frame.transport(x, y, c), y),
     )
     if (log := M.log) is not None and (coordinates := frame.log) is not None:
@@ -333,7 +333,10 @@ def _geometry_laws(exam: Examination, case: Case) -> None:
     exam.law("−log is the gradient of half the squared dist", lambda: _gradient_of_distance(case, dist, log(x, y), y))
     exam.law("the geodesic moves with constant speed", lambda: _constant_speed(case, dist, y))
     if M.parallel_transport is not None:
-        exam.law("parallel transport is tangent, keeps inner and the geodesic", lambda: _carried(case, log, y))
+        exam.law(
+            "parallel transport is tangent and preserves inner products and the geodesic",
+            lambda: _carried(case, log, y),
+        )
 
 
 def _apart(case: Case, a: Point, b: Point) -> float:

@@ -24,11 +24,11 @@ _DAMPINGS = tuple(4.0**k for k in range(9))
 def check_model(model: hooks.ModelSpec | str, data: Any = None, *, seed: int = 0, **params: Any) -> Report:
     """Check a model: its problem, its starts and the laws of its parts.
 
-    Values and derivatives agree (finite differences). Statistics over halves of the rows add to those of all rows.
-    Block updates stay on the manifold, never increase the value, do not change other factors, and reach their minimum:
-    repeated updates stop at a point with zero gradient. Damped updates decrease the value with enough damping. A step
-    in the units of EM changes the value as the gradient predicts. Equivalences do not change the value. Exact starts
-    are minima.
+    Values and derivatives agree (finite differences). The statistics over two halves of the rows add up to the
+    statistics over all rows. Block updates stay on the manifold, never increase the value, do not change other factors,
+    and reach their minimum: repeated updates stop at a point with zero gradient. Damped updates decrease the value with
+    enough damping. A step in the units of EM changes the value as the gradient predicts. Equivalences do not change the
+    value. Exact starts are minima.
 
     Parameters
     ----------
@@ -110,12 +110,13 @@ def _additive_laws(exam: Examination, problem: Problem, rng: np.random.Generator
     additive, x = cast(Any, problem.objective.additive), freeze(start(problem, None, rng))
     # where an initializer has solved a part of the problem, errors in the rest are not outweighed by that part
     starts = [x, *(freeze(start_point(problem, name, np.random.default_rng(seed))) for name in problem.initializers)]
-    exam.law("statistics of two halves add to those of all rows", lambda: _adds(additive, x))
+    exam.law("statistics of two halves add up to the statistics of all rows", lambda: _adds(additive, x))
     exam.law("the value is a mean over the rows of the sums", lambda: _is_mean(additive, x))
     for update in (*additive.damped, *additive.plain):
         exam.law(f"update {update.name!r} stays on the manifold", lambda u=update: _stays(problem, u, x))
         exam.law(
-            f"update {update.name!r} leaves the factors that it does not name", lambda u=update: _others(problem, u, x)
+            f"update {update.name!r} does not change factors that it does not name",
+            lambda u=update: _others(problem, u, x),
         )
     for update in additive.damped:
         exam.law(
@@ -128,7 +129,7 @@ def _additive_laws(exam: Examination, problem: Problem, rng: np.random.Generator
         )
     if additive.units is not None:
         exam.law(
-            "a step in the units of EM changes the value as the gradient says", lambda: _chart(problem, additive, x)
+            "a step in the units of EM changes the value as the gradient predicts", lambda: _chart(problem, additive, x)
         )
 
 
@@ -153,7 +154,7 @@ def _is_mean(additive: Any, x: Any) -> Verdict:
     whole = additive.sums(x)
     once, twice = additive.value(x, whole), additive.value(x, whole + whole)
     same_value = abs(once - twice) <= 1e-9 * max(1.0, abs(once))
-    return same_value, f"{once:.10g} from the rows once, {twice:.10g} from them twice"
+    return same_value, f"{once:.10g} with each row once, {twice:.10g} with each row twice"
 
 
 def _after(problem: Problem, update: Any, x: Any) -> Any:

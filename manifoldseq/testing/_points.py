@@ -107,7 +107,7 @@ def scaled(t: float, u: Point) -> Point:
 
 
 def leaf_names(manifold: Manifold[Point], x: Point, prefix: str = "") -> Iterator[str]:
-    """Yield the names of the leaves of a point, those of nested products joined by dots."""
+    """Yield the names of the leaves of a point; the names of nested products are joined by dots."""
     if not isinstance(x, tuple):
         yield prefix
         return

@@ -76,7 +76,7 @@ def _report(record: Any, others: Sequence[hooks.Record]) -> Report:
             return check_model(record)
         case hooks.InitializerSpec() | hooks.UpdateSpec():
             if not record.model:
-                raise NotExercised("it belongs to no model in particular")
+                raise NotExercised("the record names no model")
             model = hooks.get_model(record.model)
             if model.example is None:
                 raise NotExercised(f"the model {record.model!r} has no example")
@@ -135,9 +135,9 @@ def _domain(record: hooks.DomainSpec) -> Report:
             return False, "it did not return a tuple of finite arrays"
         pairs = zip(item, items[0], strict=False)  # an item may say more than a point does
         off = [(np.shape(a), np.shape(b)) for a, b in pairs if np.shape(a) != np.shape(b)]
-        return unless(f"a part has shape {off[0][0]}, that of the example {off[0][1]}" if off else None)
+        return unless(f"a part has shape {off[0][0]}, but the example has {off[0][1]}" if off else None)
 
-    exam.law("to_item makes a point an item like those of the example", becomes)
+    exam.law("to_item converts a point to an item with the shapes of the example", becomes)
     return exam.report()
 
 

@@ -15,7 +15,7 @@ from .._extras import needing
 
 
 class Curve(NamedTuple):
-    """An error over step sizes, and the order with which it must vanish."""
+    """The error of a derivative for several step sizes, and the order with which the error must vanish."""
 
     steps: np.ndarray
     errors: np.ndarray
@@ -43,7 +43,7 @@ class Law:
     name : str
     ok : bool
     detail : str
-        The figure, or the description of the failure.
+        A number that supports the result, or the description of the failure.
     curve : Curve, optional
         For a law about a derivative: ``steps``, ``errors`` and the ``order`` with which the errors must vanish.
     """
@@ -99,7 +99,7 @@ class Report:
         Parameters
         ----------
         ax : matplotlib.axes.Axes, optional
-            The axes; by default those of a new figure.
+            By default, the axes of a new figure are used.
 
         Returns
         -------
@@ -161,7 +161,7 @@ class Examination:
         return bool(verdict.ok)
 
     def part(self, name: str, judge: Callable[[Examination], None]) -> None:
-        """Let `judge` add laws, their names preceded by that of the part; its exception is a failure of the part."""
+        """Let `judge` add laws, with the name of the part as a prefix; an exception is a failure of the part."""
         inner = Examination(name)
         try:
             judge(inner)

@@ -39,8 +39,9 @@ def check_solver(
     solver : Solver or str
         The solver with its options, or a registered name for the default options.
     problems : sequence of Problem, optional
-        By default five small problems: unconstrained, orthonormal columns, active bounds, a product, canonical systems.
-        Problems that are passed here need not be solved.
+        By default, five small problems: a problem without constraints, and problems with orthonormal columns, with
+        active bounds, on a product, and over canonical systems. The solver need not solve the problems that are passed
+        here.
     iterations : int
         The number of iterations within which the default problems must reach a relative gradient norm of 1e-6.
     seed : int
@@ -76,7 +77,7 @@ def check_solver(
             continue
         exam.law(f"{where}a repeated step gives the same result and does not change the state", case.pure)
         exam.law(f"{where}measures agree with the objective", case.honest)
-        exam.law(f"{where}a run resumed after an interrupt is the same as without one", case.resumes)
+        exam.law(f"{where}a resumed run equals a run without an interrupt", case.resumes)
         if minimum is not None:
             exam.law(
                 f"{where}solves it",
@@ -86,7 +87,7 @@ def check_solver(
 
 
 def lacking(solver: Solver) -> list[str]:
-    """Return what a solver needs of an objective and the default problems have not."""
+    """Return the functions of an objective that a solver needs and the default problems do not have."""
     f = _examples(np.random.default_rng(0))[0][0].objective
     return [need for need in solver.needs if not getattr(f, need, None)]
 

@@ -96,8 +96,8 @@ class RiemannianSGD(_Riemannian):
 
     For an `OrthonormalParameter` a step moves along ``V <- P(m V + G)`` to ``R(W - lr V)``: P projects onto the tangent
     space at W, so that momentum stays tangent, and R is the retraction to orthonormal rows. A step costs two products
-    in addition to the retraction. The retraction is skipped while steps are so short that rows stay orthonormal to
-    rounding. Other parameters take the steps of `torch.optim.SGD`.
+    in addition to the retraction. The retraction is skipped if a step is so short that the rows stay orthonormal up to
+    rounding errors. Other parameters take the steps of `torch.optim.SGD`.
 
     Parameters
     ----------
@@ -109,7 +109,7 @@ class RiemannianSGD(_Riemannian):
     weight_decay : float
         Weight decay of other parameters. Orthonormal parameters have none.
     retraction : {"polar", "qr"}
-        Both keep float32 orthonormal to 2e-6 (largest entry of ``W W' - I``).
+        Both retractions keep float32 parameters orthonormal up to 2e-6 (largest entry of ``W W' - I``).
 
     Raises
     ------
@@ -170,8 +170,9 @@ class RiemannianAdam(_Riemannian):
     """Adam, along the manifold for orthonormal parameters.
 
     An `OrthonormalParameter` has a single second moment, the running mean of the squares of its Riemannian gradient. A
-    step therefore follows the tangent direction of the running mean, in any coordinates. The mean is transported to the
-    tangent space of the next point. Other parameters take the steps of `torch.optim.Adam`.
+    step is therefore parallel to the running mean of the gradient, which is a tangent vector, and does not depend on
+    the coordinates. The mean is transported to the tangent space of the next point. Other parameters take the steps of
+    `torch.optim.Adam`.
 
     Parameters
     ----------

@@ -23,9 +23,9 @@ class OrthonormalParameter(torch.nn.Parameter):  # pyright: ignore[reportUntyped
 
     A kernel of a convolution, (out, in, height, width), is the matrix (out, in * height * width). In all other respects
     it is an ordinary `torch.nn.Parameter` of a module: it is in the `state_dict` under its own name, ``to(device)``
-    moves it, and autocast casts it in products without changing it. `RiemannianSGD` and `RiemannianAdam` keep it
-    orthonormal, and so do torch optimizers with `keep_orthonormal`. For a parameter of a module use `orthonormalize`,
-    which also handles ``load_state_dict``.
+    moves it, and autocast casts it in products without changing it. `RiemannianSGD`, `RiemannianAdam` and torch
+    optimizers with `keep_orthonormal` keep it orthonormal. For a parameter of a module use `orthonormalize`, which also
+    handles ``load_state_dict``.
 
     Parameters
     ----------
@@ -176,7 +176,7 @@ def keep_orthonormal(optimizer: Any, retraction: str = "polar") -> Any:
 
 
 def orthonormality(W: Any) -> float:
-    """Return the largest entry of ``|W W' - I|``, of the shorter side, computed in float64; NaN if W is not finite.
+    """Return the largest entry of ``|W W' - I|`` (tall W: ``|W' W - I|``) in float64; NaN if W is not finite.
 
     Raises
     ------
@@ -241,8 +241,8 @@ def uncompiled(function: Callable[..., Any]) -> Callable[..., Any]:
     """Return a function that `torch.compile` does not compile.
 
     In a compiled step of an optimizer, the compiler treats an `OrthonormalParameter` as a plain parameter: `isinstance`
-    is False. The number of products in a retraction also depends on the values. Call this while an optimizer is made,
-    not while a module is imported: it imports the compiler, and so do the optimizers of torch.
+    is False. The number of products in a retraction also depends on the values. Call this function when an optimizer is
+    created, not when a module is imported, because it imports the compiler, as the optimizers of torch do.
     """
     return torch.compiler.disable(function)
 
@@ -254,5 +254,5 @@ def rows_of(W: Any) -> Any:
 
 
 def restored(rows: Any, like: Any) -> Any:
-    """Return what `rows_of` made of a tensor in its shape."""
+    """Return the result of `rows_of` in the shape of the original tensor."""
     return (rows if rows.shape[0] == like.shape[0] else rows.T).reshape(like.shape)

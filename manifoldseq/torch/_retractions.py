@@ -13,14 +13,14 @@ _SERIES = (-1 / 2, 3 / 8, -5 / 16, 35 / 128, -63 / 256, 231 / 1024, -429 / 2048,
 
 
 def polar_rows(Y: Any) -> Any:
-    """Return the nearest matrix with orthonormal rows, of a tensor (M, D) with M <= D.
+    """Return the nearest matrix with orthonormal rows, for a tensor (M, D) with M <= D.
 
     If Y is nearly orthonormal, the result is computed by an iteration of products, and otherwise by an
     eigendecomposition in float64.
 
-    One step is ``p(E) Y`` with ``E = Y Y' - I`` and p the Taylor polynomial of ``(I + E)^(-1/2)`` whose error is below
-    rounding. After a tangent step E is quadratic in the step, so that one step nearly always suffices: it costs two
-    products of the size of Y, and one product of M×M matrices for every two terms of p.
+    One iteration is ``p(E) Y`` with ``E = Y Y' - I`` and p the Taylor polynomial of ``(I + E)^(-1/2)`` whose error is
+    below rounding. After a tangent step, E is quadratic in the step, so that one iteration is nearly always sufficient.
+    An iteration costs two products of the size of Y, and one product of M×M matrices for every two terms of p.
 
     Raises
     ------
@@ -65,7 +65,7 @@ def _series(E: Any, degree: int) -> Any:
 
 
 def qr_rows(Y: Any) -> Any:
-    """Return the orthonormal factor of Y' = QR with positive diagonal of R, as rows, of a tensor (M, D) with M <= D.
+    """Return Q' for Y' = QR, with a positive diagonal of R, for a tensor Y of shape (M, D) with M <= D.
 
     Raises
     ------

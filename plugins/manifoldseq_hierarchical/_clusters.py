@@ -36,7 +36,7 @@ class Clusters:
     origin : ndarray of shape (d,)
         mu_0, the mean of the frames.
     scatter, tolerance : float
-        The trace of S_0 (7), and what rounding can contribute to a singular value.
+        The trace of S_0 (7), and the contribution of rounding errors to a singular value.
     empty : Moments
         Moments of K classes without frames.
     frames : (ndarray of shape (N, d), ndarray of shape (N,) or None) or None

@@ -240,9 +240,9 @@ class HierarchicalSequenceEncoder(ClassNamePrefixFeaturesOutMixin, TransformerMi
 
     Notes
     -----
-    The paper's main text, which describes its encoder, was not available. The design of this encoder is therefore that
-    of this package, with the closed form of the supplement. If frames are isotropic (flat `singular_values_`), reduce
-    the bits per coordinate and not the number of coordinates: the recall is then much higher for the same storage.
+    The paper's main text, which describes its encoder, was not available. The design of this encoder is therefore our
+    own. It uses the closed form of the supplement. If frames are isotropic (flat `singular_values_`), reduce the bits
+    per coordinate and not the number of coordinates: the recall is then much higher for the same storage.
 
     Examples
     --------
@@ -699,7 +699,7 @@ class HierarchicalSequenceEncoder(ClassNamePrefixFeaturesOutMixin, TransformerMi
         Raises
         ------
         ValueError
-            Without `y`, because `X` need not be the beginning of the sequence.
+            If `y` is missing. There is no default, because `X` need not be the beginning of the sequence.
         """
         check_number("tolerance", tolerance)
         if y is None:
@@ -741,7 +741,7 @@ class HierarchicalSequenceEncoder(ClassNamePrefixFeaturesOutMixin, TransformerMi
         Returns
         -------
         ndarray of shape (Q,), float64
-            In frames.
+            The positions in frames.
 
         Raises
         ------
@@ -780,10 +780,10 @@ class HierarchicalSequenceEncoder(ClassNamePrefixFeaturesOutMixin, TransformerMi
         The states of a hidden Markov model are pairs of a place, in cells of an eighth of a segment (at least one
         frame), and one of seven to 41 speeds in the range. The likelihood of a cell is a normal density of the distance
         from the query to the path in this cell, with a variance estimated from all queries. Each speed shifts the place
-        by a whole number of cells, so that rounding leads to no speed outside the range. The forward algorithm filters,
-        and the forward-backward algorithm smooths (Rabiner, "A tutorial on hidden Markov models", 1989, equations
-        18-27). For Q queries, 2 √Q state vectors are in memory. The likelihood of a second model, in which the
-        traveller moves by arbitrary steps, shows whether the traveller keeps to the range.
+        by a whole number of cells, and no speed is outside the range. The forward algorithm filters, and the
+        forward-backward algorithm smooths (Rabiner, "A tutorial on hidden Markov models", 1989, equations 18-27). For Q
+        queries, 2 √Q state vectors are in memory. The likelihood of a second model, in which the traveller moves by
+        arbitrary steps, shows whether the traveller keeps to the range.
 
         Parameters
         ----------
@@ -833,7 +833,7 @@ class HierarchicalSequenceEncoder(ClassNamePrefixFeaturesOutMixin, TransformerMi
         Parameters
         ----------
         frames : array-like of shape (Q,)
-            Numbers of frames, between which the path is straight.
+            Numbers of frames. They need not be whole numbers: the path between two frames is straight.
 
         Returns
         -------

@@ -16,15 +16,15 @@ _SHOWN = 400
 
 
 def plot_distances(result: Fitted, ax: "Axes | None" = None) -> "Axes":
-    """Plot the squared distances from frames to the points of an encoded sequence, and where each frame was placed.
+    """Plot the squared distances from frames to the points of an encoded sequence, and the places of the frames.
 
     Parameters
     ----------
     result : manifoldseq.report.Fitted
-        A fitted `HierarchicalSequenceEncoder` with frames: its own, or those of another run. At most 400 evenly spaced
-        frames are shown.
+        A fitted `HierarchicalSequenceEncoder` with frames: the frames of the fit, or the frames of another run. At most
+        400 evenly spaced frames are shown.
     ax : matplotlib.axes.Axes, optional
-        By default those of a new pyplot figure.
+        By default, the axes of a new pyplot figure are used.
 
     Returns
     -------
@@ -59,7 +59,7 @@ def plot_storage(result: Any, ax: "Axes | None" = None) -> "Axes":
     ----------
     result : HierarchicalSequenceEncoder, or manifoldseq.report.Fitted of one
     ax : matplotlib.axes.Axes, optional
-        By default those of a new pyplot figure.
+        By default, the axes of a new pyplot figure are used.
 
     Returns
     -------
@@ -99,12 +99,12 @@ def accepts(result: Any) -> bool:
 
 
 def draw_distances(ax: "Axes", result: Fitted) -> None:
-    """Draw `plot_distances`, as its record asks for it."""
+    """Draw `plot_distances`, as its record requires."""
     plot_distances(result, ax)
 
 
 def draw_storage(ax: "Axes", result: Fitted) -> None:
-    """Draw `plot_storage`, as its record asks for it."""
+    """Draw `plot_storage`, as its record requires."""
     plot_storage(result, ax)
 
 

@@ -64,7 +64,7 @@ class SubspaceKMeans(ClusterMixin, SubspaceCodes, ModelEstimator):
     """Cluster frames, and find the coordinates that separate the clusters best.
 
     The default objective is the posterior density of a Gaussian mixture with one shrunk covariance (a tied mixture),
-    whose means lie in a subspace. EM with soft assignments maximizes it. The coordinates are those of linear
+    whose means lie in a subspace. EM with soft assignments maximizes it. The coordinates are the result of linear
     discriminant analysis of the clusters. The other objective is F(V, m, mu), equation (1) of the paper, in the metric
     of the unscaled columns. Its algorithm assigns each frame to the nearest centroid in the coordinates ``V' x``, and
     then computes V, m and mu in closed form for these labels.
@@ -77,12 +77,12 @@ class SubspaceKMeans(ClusterMixin, SubspaceCodes, ModelEstimator):
         classes are not Gaussians of equal covariance, the criterion chooses more clusters than there are classes.
     n_components : int, None or "auto"
         The number m of coordinates, from 1 to d. None uses the dimension of the span of the means, at most K - 1. The
-        mixture warns if m is larger, and uses this dimension. With a smaller m, the clusters are those that m
+        mixture warns if m is larger, and uses this dimension. With a smaller m, the clusters are the clusters that m
         coordinates can separate. ``"auto"`` chooses m by the same criterion.
     objective : {"mixture", "printed"}
         ``"mixture"`` is the posterior density, and ``"printed"`` is equation (1) of the paper. With ``"printed"`` and
-        ``n_components=None``, the labels are those of Lloyd's k-means, and the subspace only stores the centroids
-        compactly.
+        ``n_components=None``, the labels equal the labels of Lloyd's k-means, and the subspace only stores the
+        centroids compactly.
     shrinkage : float, "auto" or "ledoit-wolf"
         The shrinkage of the mixture's covariance toward a multiple of the columns' variances, from 0 to 1. ``"auto"``
         is 0.02, or a tenth of the number of columns divided by the number of frames if this value is larger. 0 and 1
@@ -118,8 +118,8 @@ class SubspaceKMeans(ClusterMixin, SubspaceCodes, ModelEstimator):
     ----------
     labels_ : ndarray of shape (N,), int
         The most likely cluster of each frame (mixture), or the nearest cluster (``"printed"``). If the starts are
-        random, the clusters of the mixture are numbered along the first coordinate. After `partial_fit`, the labels are
-        those of the last batch.
+        random, the clusters of the mixture are numbered along the first coordinate. After `partial_fit`, they are the
+        labels of the last batch.
     n_clusters_ : int
     components_ : ndarray of shape (m, d)
         The transpose of V. For the mixture, ``components_ @ covariance_ @ components_.T`` is the identity. For
@@ -307,7 +307,7 @@ class SubspaceKMeans(ClusterMixin, SubspaceCodes, ModelEstimator):
         Raises
         ------
         ValueError
-            For invalid input, or another `objective` than the one that was fitted.
+            For invalid input, or if `objective` was changed after the first fit.
         """
         if not hasattr(self, "components_"):
             return self.fit(X, sample_weight=sample_weight)

@@ -10,7 +10,7 @@ Files by subject. A file imports only from its own row and from the rows below i
   (``hierarchical.clusters``)
 * parts of the encoder: `_filtering` (consecutive queries), `_path` (points of a path, subspaces of its nodes, search),
   `_quantize` (coordinates in a few bits)
-* parts of the others: `_coordinates` (common code of estimators with a subspace), `_sigma` (Sigma as printed, d×d)
+* other estimators: `_coordinates` (common code of estimators with a subspace), `_sigma` (Sigma as printed, d×d)
 * the closed form: `_closed_form` (V, m and mu), over `_classes` (labels, segments, members), `_moments` (counts, sums
   and scatter of classes, block by block)
 """

@@ -20,8 +20,8 @@ WIDTH = 8
 class ScalarQuantizer:
     """Scalar quantization: each coordinate in `bits` bits.
 
-    Up to four bits the levels are those of Lloyd and Max for a normal distribution, times the deviation of the
-    coordinate; eight bits are uniform over its range; 32 keep float32.
+    With up to four bits, the levels are the levels of Lloyd and Max for a normal distribution, times the deviation of
+    the coordinate. With eight bits, they are uniform over its range. With 32 bits, float32 is kept.
 
     Parameters
     ----------

@@ -159,7 +159,7 @@ class SubspaceEncoder(SubspaceCodes, ModelEstimator):
         return self
 
     def partial_fit(self, X: ArrayLike, y: ArrayLike) -> Self:
-        """Add frames and new classes; the result equals that of `fit` with all frames so far.
+        """Add frames and new classes; the result equals the result of `fit` with all frames so far.
 
         Parameters
         ----------
@@ -168,8 +168,7 @@ class SubspaceEncoder(SubspaceCodes, ModelEstimator):
 
         Notes
         -----
-        The class of each frame. While the class means do not differ, for example with only one class, codes have no
-        coordinates.
+        As long as the class means do not differ, for example with only one class, codes have no coordinates.
         """
         fitted = hasattr(self, "moments_")
         return self._learn([(X, y)], self.moments_.copy() if fitted else None, self.classes_ if fitted else None)

@@ -27,7 +27,7 @@ def plot_gain(result: Any, ax: "Axes | None" = None) -> "Axes":
     ----------
     result : SubspaceEncoder, SubspaceKMeans, or manifoldseq.report.Fitted of one
     ax : matplotlib.axes.Axes, optional
-        By default those of a new pyplot figure.
+        By default, the axes of a new pyplot figure are used.
 
     Returns
     -------
@@ -68,7 +68,7 @@ def plot_coordinates(result: Fitted, ax: "Axes | None" = None) -> "Axes":
         A fitted `SubspaceEncoder` or `SubspaceKMeans` with its frames; at most 2000 evenly spaced frames are shown. The
         class of a frame is the result of `predict`.
     ax : matplotlib.axes.Axes, optional
-        By default those of a new pyplot figure.
+        By default, the axes of a new pyplot figure are used.
 
     Returns
     -------
@@ -110,12 +110,12 @@ def accepts(result: Any) -> bool:
 
 
 def draw_gain(ax: "Axes", result: Fitted) -> None:
-    """Draw `plot_gain`, as its record asks for it."""
+    """Draw `plot_gain`, as its record requires."""
     plot_gain(result, ax)
 
 
 def draw_coordinates(ax: "Axes", result: Fitted) -> None:
-    """Draw `plot_coordinates`, as its record asks for it."""
+    """Draw `plot_coordinates`, as its record requires."""
     plot_coordinates(result, ax)
 
 

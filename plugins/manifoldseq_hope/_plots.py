@@ -24,8 +24,8 @@ def plot_filters(model: Any, ax: Any = None) -> Any:
     ----------
     model : fitted HOPE, PCAMovMF, VonMisesFisherMixture, SphericalKMeans, HOPEStack or HOPENetworkClassifier
         A model of square images with side s, so that D = s^2. The centres of its components are drawn as images; for a
-        network, the weights of the merged first layer. At most 64 images are drawn: those of the components with the
-        largest weights, or of the units with the longest weight vectors.
+        network, the weights of the merged first layer. At most 64 images are drawn, for the components with the largest
+        weights or the units with the longest weight vectors.
     ax : matplotlib axes, optional
 
     Returns

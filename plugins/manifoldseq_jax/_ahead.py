@@ -1,6 +1,6 @@
-"""The curvature ahead of a point, as the core measures it before a success, and the exit from a saddle.
+"""The curvature ahead of a point, which is measured before a run reports success, and the exit from a saddle.
 
-The algorithm is that of ``manifoldseq.solvers._saddle``, with exact products; its constants are used here.
+The algorithm and the constants are the same as in ``manifoldseq.solvers._saddle``; the products are exact.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from ._methods import preconditioned
 
 
 class Look(NamedTuple):
-    """What is looked for: see ``manifoldseq.solvers.Look``; `seen` is the largest of the recent curvatures."""
+    """The limits of a search, see ``manifoldseq.solvers.Look``; `seen` is the largest of the recent curvatures."""
 
     decrease: Any
     way: Any
@@ -31,7 +31,7 @@ class Look(NamedTuple):
 
 
 class Ahead(NamedTuple):
-    """What a measurement ahead has found."""
+    """The results of a measurement of the curvature ahead."""
 
     curvature: Any
     negative: Any
@@ -56,16 +56,16 @@ def normals(shape: Any, dtype: str) -> Any:
 
 
 def stationary(gn: Any, en: Any) -> Any:
-    """Return whether the Riemannian gradient is rounding of the Euclidean one."""
+    """Return whether the Riemannian gradient is as small as the rounding errors of the Euclidean gradient."""
     return (gn <= 100 * float(EPS[np.dtype(gn.dtype)]) * en) & jnp.isfinite(en)
 
 
 def look_ahead(
     cost: Callable[..., Any], geo: Geometry, at: At, look: Look, memory: Any, args: Any, still: bool | None = None
 ) -> Ahead:
-    """Return the curvature ahead: the lowest one if negative, else that along what is left of the gradient.
+    """Return the lowest curvature if it is negative, and otherwise the curvature along the remaining gradient.
 
-    `still` says whether the point is stationary, if that is known: less is compiled then.
+    `still` is whether the point is stationary, if this is known; in this case, less code is compiled.
     """
     P = at.P
     dtype, dim = at.f.dtype, geo.dim
@@ -115,7 +115,7 @@ def look_ahead(
     products = jnp.sum(counts)
 
     def spectrum(basis: Any, images: Any, n: int) -> Any:
-        """Return the eigenvalues, vectors and matrix of the first n; what is missing has the largest curvature."""
+        """Return the eigenvalues, vectors and matrix of the first n; missing directions get the largest curvature."""
         H = basis[:n] @ images[:n].T
         H = 0.5 * (H + H.T)
         missing = jnp.sum(basis[:n] ** 2, 1) < 0.5
@@ -219,9 +219,9 @@ def _beyond(
 def leave_saddle(
     cost: Callable[..., Any], geo: Geometry, P: Any, f: Any, direction: Any, curvature: Any, args: Any
 ) -> Any:
-    """Return a point along ± the direction with a tenth of the decrease that the curvature promises, and its distance.
+    """Return a point along ± the direction with a tenth of the predicted decrease, and its distance.
 
-    The distance is zero where there is none.
+    The distance is zero if there is no such point.
     """
     scale = geo.scale(P)
     seen = jnp.sqrt(0.002 * jnp.abs(f) / jnp.where(curvature < 0, -curvature, 1))

@@ -1,4 +1,4 @@
-"""The manifolds of the core in jax: what one compiled iteration needs of a manifold, and nothing else."""
+"""The manifolds of the core in jax, with the functions that a compiled iteration needs."""
 
 from __future__ import annotations
 
@@ -20,8 +20,9 @@ class Geometry:
     """Euclidean space, and the base class of the geometries of all other manifolds.
 
     `lift` converts an ambient point to a point of a compiled loop, such as an SPD matrix with its Cholesky factor. A
-    tangent vector is a tree of *coordinates* whose dot product is the metric. In an embedded metric it is the ambient
-    vector itself. Loops therefore transport vectors by projection, and inner products are those of flat vectors.
+    tangent vector is a tree of *coordinates* whose dot product is the metric. In an embedded metric, the coordinates
+    are the ambient vector itself. Loops therefore transport vectors by projection, and inner products are dot products
+    of flat vectors.
 
     Your own manifold needs `project` and `retract`, and `model` unless the retraction is of second order:
 
@@ -47,7 +48,7 @@ class Geometry:
         self.shape, self.dim, self.open = manifold.shape, manifold.dim, manifold.open
 
     def lift(self, x: Any) -> Any:
-        """Return the point of the loop at an ambient point."""
+        """Return the representation of an ambient point in the loop."""
         return x
 
     def lower(self, P: Any) -> Any:
@@ -59,15 +60,15 @@ class Geometry:
         return u
 
     def gradient(self, P: Any, e: Any) -> Any:
-        """Return the coordinates of the Riemannian gradient from the Euclidean one."""
+        """Return the coordinates of the Riemannian gradient from the Euclidean gradient."""
         return self.project(P, e)
 
     def ambient(self, P: Any, u: Any) -> Any:
-        """Return the ambient tangent vector of coordinates."""
+        """Return the ambient tangent vector with the given coordinates."""
         return u
 
     def retract(self, P: Any, u: Any) -> Any:
-        """Return the point of the loop that coordinates lead to."""
+        """Return the point, as represented in the loop, after a step with the given coordinates."""
         return tree_map(lambda a, b: a + b, P, u)
 
     def model(self, P: Any, u: Any) -> Any:
@@ -78,7 +79,7 @@ class Geometry:
         return self.lower(self.retract(P, u))
 
     def scale(self, P: Any) -> Any:
-        """Return the reference of lengths, see ``Manifold.scale``."""
+        """Return the length with which steps are compared, see ``Manifold.scale``."""
         return jnp.sqrt(sum(jnp.sum(leaf * leaf) for leaf in leaves(self.lower(P))))
 
     def pushed_inward(self, P: Any, e: Any) -> Any:
@@ -86,11 +87,11 @@ class Geometry:
         return jnp.zeros((), leaves(e)[0].dtype)
 
     def free(self, P: Any, e: Any) -> Any:
-        """Return a tree of booleans: the coordinates that no active bound holds."""
+        """Return a tree of booleans that are True for the coordinates without an active bound."""
         return tree_map(lambda leaf: jnp.ones(leaf.shape, bool), e)
 
     def moved(self, P: Any, new: Any, u: Any) -> Any:
-        """Return the coordinates of the actual step of ``retract(P, u) = new``, which clipping may shorten."""
+        """Return the coordinates of the actual step of ``retract(P, u) = new``, which clipping can make shorter."""
         return u
 
     def flat(self, u: Any) -> Any:
@@ -346,9 +347,9 @@ class _Product(Geometry):
 def geometry(manifold: Any) -> Geometry:
     """Return the geometry of a manifold in jax; ``geometry.register(itsclass)`` adds one, see :class:`Geometry`."""
     raise TypeError(
-        f"{manifold!r} has no geometry in jax. Supported are Euclidean, Sphere, Oblique, Stiefel, Orthogonal, "
-        "SpecialOrthogonal, Grassmann, SymmetricPositiveDefinite, Positive, OpenBox, BoundedDiagonal, products and "
-        "powers of them; @manifoldseq_jax.geometry.register(its class) adds another one"
+        f"{manifold!r} has no geometry in jax. The supported manifolds are Euclidean, Sphere, Oblique, Stiefel, "
+        "Orthogonal, SpecialOrthogonal, Grassmann, SymmetricPositiveDefinite, Positive, OpenBox, BoundedDiagonal, "
+        "products and powers of them; @manifoldseq_jax.geometry.register(its class) adds another one"
     )
 
 

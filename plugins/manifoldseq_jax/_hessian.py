@@ -68,8 +68,8 @@ def hessian(cost: Callable[..., Any], geo: Geometry, P: Any, args: Any, free: An
 def first_step(cost: Callable[..., Any], geo: Geometry, at: At, args: Any) -> Any:
     """Return the step along the negative gradient to the minimizer of the quadratic model.
 
-    As in the core six bits of it are kept, so that paths do not hang on rounding. So a difference of slopes will do; it
-    takes a third of the time to compile that a product with the Hessian takes.
+    The step is rounded to six bits, as in the core, so that iterates do not depend on rounding errors. A difference of
+    slopes is therefore sufficient. It is compiled in a third of the time of a product with the Hessian.
     """
     u = at.g / jnp.where(at.gn > 0, at.gn, 1)
     size = jnp.sqrt(sum(jnp.sum(leaf * leaf) for leaf in leaves(geo.lower(at.P))))

@@ -1,4 +1,4 @@
-"""What one pass of a compiled loop does: one evaluation at a trial point, which is taken or not."""
+"""One pass of a compiled loop: one evaluation at a trial point, which is accepted or rejected."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class Passed(NamedTuple):
 
 
 class Method(ABC):
-    """A method for compiled loops: a frozen dataclass of options, equal ones share what is compiled."""
+    """A method for compiled loops: a frozen dataclass of options. Equal methods share compiled code."""
 
     trials: ClassVar[int] = 30
     monotone: ClassVar[bool] = True
@@ -44,19 +44,19 @@ class Method(ABC):
 
     @abstractmethod
     def begin(self, geo: Geometry, at: At, t: Any) -> Carry:
-        """Return the entries that it adds to the carry, where `t` is the first step along the negative gradient."""
+        """Return the entries that the method adds to the carry; `t` is the first step along the negative gradient."""
 
     @abstractmethod
     def advance(self, cost: Cost, geo: Geometry, c: Carry, args: Any, last: Any) -> Passed:
-        """Return a pass; `last` says whether no trial comes after it."""
+        """Return the carry after one pass; `last` is whether no further trial follows."""
 
     def inverse(self, c: Carry) -> Any:
-        """Return the arrays from which :func:`preconditioned` makes an approximate inverse Hessian, None without."""
+        """Return the arrays of an approximate inverse Hessian for :func:`preconditioned`, or None."""
         return None
 
 
 def kept(at: At) -> Carry:
-    """Return the entries of the carry that an evaluation gives."""
+    """Return the entries of the carry that result from an evaluation."""
     return {"P": at.P, "f": at.f, "g": at.g, "gn": at.gn, "en": at.en}
 
 
@@ -66,7 +66,7 @@ def finite(new: At) -> Any:
 
 
 def shorter(t: Any, rise: Any, slope: Any, new: At) -> Any:
-    """Return a shorter step, by safeguarded quadratic interpolation; a tenth where the value is not finite."""
+    """Return a shorter step, by safeguarded quadratic interpolation; a tenth if the value is not finite."""
     bow = rise - t * slope
     vertex = -0.5 * slope * t * t / jnp.where(bow > 0, bow, 1)
     inner = jnp.where(bow > 0, jnp.clip(vertex, 0.1 * t, 0.5 * t), 0.5 * t)
@@ -74,7 +74,7 @@ def shorter(t: Any, rise: Any, slope: Any, new: At) -> Any:
 
 
 def trial(cost: Cost, geo: Geometry, c: Carry, d: Any, t: Any, args: Any) -> tuple[At, Any, Any]:
-    """Return the evaluation at a step, the step that was really gone, and the change that its slope predicts."""
+    """Return the evaluation at a step, the actual step, and the change that its slope predicts."""
     u = geo.tree(t * d)
     P = geo.retract(c["P"], u)
     new = evaluate(cost, geo, P, args)
@@ -85,7 +85,7 @@ def trial(cost: Cost, geo: Geometry, c: Carry, d: Any, t: Any, args: Any) -> tup
 
 
 def unchanged(geo: Geometry, c: Carry, new: At) -> tuple[Any, Any]:
-    """Return the free coordinates at a new point, and whether they are those of the old one: True without bounds."""
+    """Return the free coordinates at a new point, and whether they have not changed (True without bounds)."""
     if not geo.bounded:
         return None, True
     free = geo.flat(geo.free(new.P, new.e))
@@ -140,8 +140,8 @@ class BB(Method):
 class LBFGS(Method):
     """Limited-memory BFGS in compact form (Byrd, Nocedal, Schnabel 1994).
 
-    The inverse of the upper triangle of SᵀY is kept, so that a direction takes four products with small matrices in
-    place of forty inner products one after another.
+    The inverse of the upper triangle of SᵀY is stored, so that a direction takes four products with small matrices
+    instead of forty consecutive inner products.
     """
 
     memory: int = 10
@@ -214,7 +214,7 @@ def _product(W: Any, Ri: Any, YY: Any, D: Any, gamma: Any, v: Any, p: Any, q: An
 
 
 def preconditioned(kept: Any, v: Any) -> Any:
-    """Return an approximate inverse Hessian times a flat vector; the vector without one."""
+    """Return an approximate inverse Hessian times a flat vector, or the vector if there is no approximation."""
     if kept is None:
         return v
     p, q = jnp.split(kept["W"] @ v, 2)

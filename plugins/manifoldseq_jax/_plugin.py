@@ -1,6 +1,6 @@
-"""What this package registers; targets are strings, so that listing imports no jax.
+"""The records of this package; targets are strings, so that listing the records does not import jax.
 
-What is where, the modules above using those below:
+The modules, in which each module uses the modules below it:
 
 * `_solver`: the solvers of `ms.minimize` and `ms.minimize_batch`
 * `_pure`: `minimize`, a pure function with derivatives

@@ -29,7 +29,8 @@ class Solution(NamedTuple):
     Attributes
     ----------
     x : point
-        The point with the best value. Its derivatives with respect to the parameters are those of the exact solution.
+        The point with the best value. Its derivatives with respect to the parameters are the derivatives of the exact
+        solution.
     fun, grad_norm : scalar arrays
         The value, with its derivatives, and the norm of the Riemannian gradient.
     status : integer array
@@ -52,7 +53,7 @@ class Solution(NamedTuple):
 
 
 def status(number: Any) -> ms.Status:
-    """Return the status with the number in a solution.
+    """Return the status that belongs to the number in a solution.
 
     Examples
     --------
@@ -74,10 +75,11 @@ def minimize(
 ) -> Solution:
     """Minimize ``fun(x, *params)`` over a manifold: a pure function for jit, vmap, lax.map, grad and jvp.
 
-    The derivatives of the solution with respect to the parameters are those of the optimality condition (the implicit
-    function theorem on the manifold): a system with the Riemannian Hessian is solved by conjugate gradients in the
-    tangent space, after one Newton step, so that the error of the derivative is of the order of the square of the error
-    of the solution. The iterations are not differentiated, and the derivative with respect to the start is zero.
+    The derivatives of the solution with respect to the parameters follow from the optimality condition (the implicit
+    function theorem on the manifold). After one Newton step, conjugate gradients in the tangent space solve a system
+    with the Riemannian Hessian. Because of the Newton step, the error of the derivative is of the order of the square
+    of the error of the solution. The iterations are not differentiated, and the derivative with respect to the start is
+    zero.
 
     Parameters
     ----------
@@ -95,8 +97,8 @@ def minimize(
     options : mapping, optional
         Options of the method: ``memory`` of lbfgs, ``nonmonotone`` of bb, and the options of ``ms.solvers.TR`` for tr.
     stop : StoppingRule, optional
-        A combination of rules of the core other than MaxTime; by default ``PredictedDecrease() | MaxIterations(1000)``,
-        which measures the curvature ahead before a success, and leaves saddles.
+        A combination of rules of the core other than MaxTime; by default ``PredictedDecrease() | MaxIterations(1000)``.
+        The default rule measures the curvature ahead before it reports success, and the run leaves saddle points.
 
     Returns
     -------

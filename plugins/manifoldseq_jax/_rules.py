@@ -30,7 +30,7 @@ MAX_ITERATIONS, MAX_EVALUATIONS, SMALL_STEP, NON_FINITE = range(6, len(STATUS))
 
 
 class Window(NamedTuple):
-    """Of the last twelve iterates, the newest last; NaN where there are none yet."""
+    """Numbers of the last twelve iterates, the newest last; NaN before the start."""
 
     fun: Any
     curvature: Any
@@ -38,7 +38,7 @@ class Window(NamedTuple):
 
 
 class Now(NamedTuple):
-    """What a rule is asked about."""
+    """The argument of a compiled rule."""
 
     window: Window
     gn: Any
@@ -65,7 +65,7 @@ def begun(f: Any) -> Window:
 
 
 def pushed(window: Window, f: Any, curvature: Any) -> Window:
-    """Return the window one iteration later."""
+    """Return the window after one more iteration."""
 
     def put(column: Any, value: Any) -> Any:
         return jnp.concatenate([column[1:], jnp.reshape(value, (1,)).astype(column.dtype)])
@@ -74,27 +74,27 @@ def pushed(window: Window, f: Any, curvature: Any) -> Window:
 
 
 def alternatives(rule: ms.StoppingRule) -> tuple[ms.StoppingRule, ...]:
-    """Return the rules of which any may end a run."""
+    """Return the alternatives of a rule, each of which may end a run."""
     return rule.rules if isinstance(rule, ms.AnyOf) else (rule,)
 
 
 @lru_cache(maxsize=64)
 def split(rule: ms.StoppingRule) -> tuple[tuple[ms.StoppingRule, ...], tuple[ms.StoppingRule, ...]]:
-    """Return the alternatives of a rule that compile, and those that Python has to ask."""
+    """Return the alternatives of a rule that can be compiled, and the alternatives that Python must evaluate."""
     parts = alternatives(rule)
     able = tuple([part for part in parts if compiles(part)])
     return able, tuple([part for part in parts if not compiles(part)])
 
 
 def compiles(rule: ms.StoppingRule) -> bool:
-    """Return whether a rule is one of those below."""
+    """Return whether a rule can be compiled."""
     if isinstance(rule, ms.AnyOf | ms.AllOf):
         return all(map(compiles, rule.rules))
     return type(rule) in _BY_TYPE
 
 
 def traced(rules: tuple[ms.StoppingRule, ...], eps: float) -> Traced:
-    """Return the function of :class:`Now` that gives the number of a status, RUNNING to go on, of any of some rules."""
+    """Return the function of :class:`Now` that computes the status number of several rules (RUNNING to continue)."""
     return _any([_one(rule, eps) for rule in rules])
 
 

@@ -1,4 +1,4 @@
-"""One compiled loop for all methods: its start, a burst of it, and a whole run with its stopping rule."""
+"""One compiled loop for all methods: its start, some of its iterations, and a whole run with its stopping rule."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ Rules = tuple[ms.StoppingRule, ...]
 
 
 def begin(cost: Cost, geo: Geometry, method: Method, x: Any, args: Any, reference: Any = 0.0) -> Carry:
-    """Return the carry of a start: one evaluation, and another one for the first step."""
+    """Return the carry of a start, with two evaluations, the second for the first step."""
     at = evaluate(cost, geo, geo.lift(x), args)
     return started(geo, method, at, first_step(cost, geo, at, args), reference, 2)
 
@@ -58,7 +58,7 @@ def started(geo: Geometry, method: Method, at: At, t: Any, reference: Any, evalu
 
 
 def alike(new: Any, old: Any) -> Any:
-    """Return a carry in the dtypes of another one."""
+    """Return a carry in the dtypes of another carry."""
     return jax.tree.map(lambda a, b: jnp.asarray(a, b.dtype), new, old)
 
 
@@ -75,7 +75,7 @@ def template(geo: Geometry, method: Method, x: Any) -> Any:
 def recorded(
     cost: Cost, geo: Geometry, method: Method, rule: Traced, c: Carry, args: Any, every: Any, rows: int
 ) -> tuple[Carry, Any]:
-    """Return what :func:`advance` returns, with more rows than its loop should carry; `rows` is a multiple of BLOCK."""
+    """Return the result of :func:`advance` with more rows than its loop should carry; `rows` is a multiple of BLOCK."""
     first = c["nit"]
 
     def body(carry: Any) -> Any:
@@ -91,7 +91,7 @@ def recorded(
 
 
 def asked(rule: Traced, c: Carry, failed: Any = False, inside: Any = True) -> Any:
-    """Return the number of the status that a rule gives."""
+    """Return the status number of a rule."""
     numbers = {name: c[name] for name in ("window", "gn", "en", "length", "scale", "nit", "nfev", "reference")}
     return rule(Now(**numbers, failed=jnp.asarray(failed), inside=jnp.asarray(inside))).astype(jnp.int32)
 
@@ -101,8 +101,8 @@ def advance(
 ) -> tuple[Carry, Any]:
     """Return the carry after at most `every` iterations, and the rows (fun, grad_norm, nfev) of these iterations.
 
-    Every iteration asks the rule; a carry with another status than RUNNING makes none. Without rows nothing is kept:
-    in a batch a loop copies all that it carries in every pass.
+    Every iteration evaluates the rule. A carry with another status than RUNNING makes no iteration. Without rows,
+    nothing is stored, because in a batch every pass copies the whole carry.
     """
     first = c["nit"]
     history = jnp.full((rows, 3), jnp.nan, c["f"].dtype)
@@ -140,7 +140,7 @@ def advance(
 
 
 def whole(cost: Cost, geo: Geometry, method: Method, rules: Rules, x: Any, args: Any) -> Carry:
-    """Return the carry at the end of a run, with its status; what the rules say includes what lies ahead."""
+    """Return the carry at the end of a run, with its status; the rules use the curvature ahead."""
     eps = float(np.finfo(leaves(x)[0].dtype).eps)
     rule = traced(rules, eps)
     looks = any(part.looks_ahead for part in rules)
@@ -157,7 +157,7 @@ def whole(cost: Cost, geo: Geometry, method: Method, rules: Rules, x: Any, args:
         return {**c, "status": jnp.where(c["status"] == PAUSED, NO_DECREASE, c["status"])}
 
     def judge(c: Carry) -> Carry:
-        """Return the carry with the status that it has when what lies ahead is known: RUNNING to go on."""
+        """Return the carry with its status given the curvature ahead, RUNNING to continue."""
         before, given = c, c["status"]
         failed = given == NO_DECREASE
         spent = SHARE * (c["nfev"] + c["nhev"])
@@ -233,7 +233,7 @@ def _within(rules: Rules, f: Any, scale: Any, eps: float) -> tuple[Any, Any]:
 
 
 def found(geo: Geometry, c: Carry) -> tuple[Any, Any, Any]:
-    """Return the point that a run has found, its value and the norm of its gradient: the best where that is kept."""
+    """Return the resulting point of a run (the best point, if it is stored), its value and its gradient norm."""
     if "best" not in c:
         return geo.lower(c["P"]), c["f"], c["gn"]
     last, best = (c["P"], c["f"], c["gn"]), (c["best"], c["best_f"], c["best_gn"])

@@ -1,4 +1,4 @@
-"""Products and polar factors of small matrices, over leading axes: a call of LAPACK per matrix would cost more."""
+"""Products and polar factors of small matrices, over leading axes; faster than one LAPACK call per matrix."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def gram(Y: Any) -> Any:
 def polar(Y: Any) -> Any:
     """Return Y (YᵀY)^-½ by Newton-Schulz iterations of third order on the Gram matrix: products only.
 
-    Where a step is short, three or four iterations do.
+    For a short step, three or four iterations are sufficient.
     """
     G = gram(Y)
     eye = identity(G)

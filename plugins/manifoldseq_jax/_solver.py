@@ -38,7 +38,7 @@ State = dict[str, Any]
 
 
 class Static(NamedTuple):
-    """What is compiled for, besides shapes; equal ones share what is compiled."""
+    """The static arguments of compiled functions. Equal arguments of equal shapes share compiled code."""
 
     cost: Any
     manifold: Any
@@ -46,7 +46,7 @@ class Static(NamedTuple):
 
 
 class Report(NamedTuple):
-    """The numbers that Python reads of a carry."""
+    """The numbers of a carry that Python reads."""
 
     fun: float
     grad_norm: float
@@ -181,7 +181,7 @@ class Compiled(Solver):
     Between two calls of the loop, Python evaluates rules that are not compiled, calls observers and writes checkpoints.
     Rules of the core are compiled, except :class:`MaxTime`, which is evaluated every 50 iterations. A function, or your
     own rule, is evaluated after every iteration. As with every other solver, the curvature ahead is measured before a
-    success, and saddles are left.
+    run reports success, and the run leaves saddles.
 
     Parameters
     ----------
@@ -222,7 +222,7 @@ class Compiled(Solver):
         return self.method.monotone
 
     def until(self, stop: ms.StoppingRule, reference: float) -> Compiled:
-        """Return the solver that ends by `stop`."""
+        """Return the solver with the stopping rule `stop`."""
         return replace(self, stop=stop, reference=reference)
 
     def init(self, problem: ms.Problem, point: Any) -> tuple[State, ms.Measures]:
@@ -288,12 +288,12 @@ class Compiled(Solver):
         )
 
     def informed(self, state: State, measures: ms.Measures) -> State:
-        """Return the state with the curvature ahead, so that the compiled rule does not end every iteration again."""
+        """Return the state with the curvature ahead, so that the compiled rule does not end each iteration."""
         ahead = measures.curvature_ahead
         return state if ahead is None else {**state, "ahead": ahead}
 
     def unclaimed_slope(self, problem: ms.Problem, state: State, now: ms.Measures) -> float:
-        """Return zero if two values agree with the gradient, else the result of the core."""
+        """Return zero if two values agree with the gradient, otherwise the result of the core."""
         static, args = self._given(problem, state["x"])
         with jax.enable_x64(True):
             if bool(_agrees(static._replace(method=BB()), state["x"], args)):

@@ -31,7 +31,7 @@ class _Path(NamedTuple):
 
 @dataclass(frozen=True)
 class TR(Method):
-    """Truncated conjugate gradients (Steihaug, Toint): the options are those of the core's ``TR``."""
+    """Truncated conjugate gradients (Steihaug, Toint): the options are the same as for ``ms.solvers.TR``."""
 
     radius: float | None = None
     max_radius: float = math.inf

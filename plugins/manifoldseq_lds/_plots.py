@@ -45,7 +45,7 @@ def plot_kernel_matrix(result: Fitted, ax: "Axes | None" = None) -> "Axes":
     result : manifoldseq.report.Fitted
         A fitted `LDSKMeans` with its data. At most 240 evenly spaced members are shown.
     ax : matplotlib.axes.Axes, optional
-        By default those of a new pyplot figure.
+        By default, the axes of a new pyplot figure are used.
 
     Returns
     -------
@@ -86,7 +86,7 @@ def plot_spectra(result: Any, ax: "Axes | None" = None) -> "Axes":
         For a clustering, the centres are shown, and its members as faint dots if there are data. For a fitted
         `LDSIdentifier` with its data, or for `Systems`, each system is shown.
     ax : matplotlib.axes.Axes, optional
-        By default those of a new pyplot figure.
+        By default, the axes of a new pyplot figure are used.
 
     Returns
     -------
@@ -145,14 +145,14 @@ def plot_reconstruction(
     result : manifoldseq.report.Fitted
         A fitted `LDSKMeans` or `LDSIdentifier` with its sequences.
     ax : matplotlib.axes.Axes, optional
-        By default those of a new pyplot figure; the channels are axes inside it.
+        By default, the axes of a new pyplot figure are used; the channels are axes inside it.
     member : int, optional
-        The sequence; by default the one whose error is the median of all (of 240 evenly spaced ones, if there are
+        The sequence; by default the sequence with the median error (among 240 evenly spaced sequences, if there are
         more).
     worst : bool
         Show the sequence with the largest error if `member` is not given.
     n_channels : int
-        The number of channels; those with the largest variance are shown.
+        The number of channels. The channels with the largest variance are shown.
 
     Returns
     -------

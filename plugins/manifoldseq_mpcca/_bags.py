@@ -78,7 +78,7 @@ class Bags:
             )
         if widths is not None and self.widths != tuple(widths):
             raise ValueError(
-                f"views have {_and(self.widths)} columns but those in fit had {_and(widths)}: pass the same columns"
+                f"views have {_and(self.widths)} columns, but in fit they had {_and(widths)}: pass the same columns"
             )
 
     def __len__(self) -> int:

@@ -30,7 +30,7 @@ _ROWS = 2**14
 
 @dataclass(frozen=True, eq=False)
 class Encoding:
-    """Statistics of each of B sets for each of K components.
+    """Statistics of B sets, for each of K components.
 
     Attributes
     ----------
@@ -223,11 +223,11 @@ def gradient_vectors(
         Sets of descriptors: X is the first view and Y the second, or X is a list of all views. A view is a list of
         arrays (T_i, d_v), or an array (N, T, d_v), or (N, d_v) for sets of one descriptor.
     gradient_scale : {"paper", "model", "likelihood", "fisher"}
-        ``"paper"`` is printed with the opposite sign of a gradient: with ``w_k = N_k / N`` (37) it is ``-(2/N)`` times
-        the gradient of the log-likelihood of the N rows of the set, whereas ``"likelihood"`` is this gradient.
-        ``"model"`` is as printed with the weights ``w_k`` of the mixture. ``"fisher"`` is the gradient of the mean
-        log-likelihood divided by the root of the diagonal Fisher information of the component (Perronnin, Sánchez,
-        Mensink, ECCV 2010).
+        ``"paper"`` is the printed formula, whose sign is opposite to the sign of a gradient. With ``w_k = N_k / N``
+        (37), it is ``-(2/N)`` times the gradient of the log-likelihood of the N rows of the set. ``"likelihood"`` is
+        this gradient itself. ``"model"`` is the printed formula with the weights ``w_k`` of the mixture. ``"fisher"``
+        is the gradient of the mean log-likelihood divided by the root of the diagonal Fisher information of the
+        component (Perronnin, Sánchez, Mensink, ECCV 2010).
 
     Returns
     -------
@@ -237,7 +237,7 @@ def gradient_vectors(
     Raises
     ------
     ValueError
-        If a bag or `gradient_scale` is not valid. The message says which one, where, and what to do.
+        If a bag or `gradient_scale` is not valid. The message names the argument, the position and the remedy.
 
     Examples
     --------

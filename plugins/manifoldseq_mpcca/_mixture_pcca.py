@@ -186,7 +186,7 @@ class MixturePCCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, DensityMixi
         The compared settings with their losses (with the best gate of each): ``print(model.choice_)``. It exists only
         if a parameter was "auto".
     mixture_ : Mixture
-        The fitted mixture. Its latent axes are those of the posterior in descending order of information, and the
+        The fitted mixture. Its latent axes are the axes of the posterior in descending order of information, and the
         largest loading of each axis is positive.
     objective_ : float
         The smallest value of the cost: minus the mean log-likelihood, or for ``"shrunk"`` and ``"low-rank"`` minus the
@@ -313,7 +313,7 @@ class MixturePCCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, DensityMixi
             As in `manifoldseq.iterate`, for every start; the state holds ``x``, a point of the model. Each start has
             its own folder in the checkpoint.
         feature_names : sequence of sequence of str, optional
-            The names of the columns of each view; by default those of data frames.
+            The names of the columns of each view; by default, the names in data frames.
         sample_weight : array-like of shape (N,), optional
             Nonnegative weights. A row of weight w counts as w rows.
 
@@ -422,7 +422,7 @@ class MixturePCCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, DensityMixi
 
     @one_blas_thread()
     def transform(self, X: ViewsLike, Y: ArrayLike | None = None, *more: ArrayLike | None) -> Array:
-        """Return the latent means (18) of each row in each component, times its responsibility, (N, K d).
+        """Return the latent means (18) of each row in each component, multiplied by the responsibilities, (N, K d).
 
         Latent axes of different components are unrelated, so that every component has separate columns.
         """
@@ -522,7 +522,8 @@ class MixturePCCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, DensityMixi
         """Return ln p(y|x) - ln p(y) of every row x of one view with every row y of the other, for retrieval.
 
         Larger scores mean that both rows more likely describe the same object. A y that is likely with any x has no
-        advantage. In each row the order is that of ``p(x, y) / (p(x) p(y))``. `gate_` tempers p(k|x) as in `impute`.
+        advantage. In each row, the scores have the same order as ``p(x, y) / (p(x) p(y))``. `gate_` tempers p(k|x) as
+        in `impute`.
 
         Parameters
         ----------
@@ -739,8 +740,8 @@ class MixturePCCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, DensityMixi
             same = same and private_sizes(self.n_private, self.mixture_.views) == self.mixture_.private
         if not same:
             raise ValueError(
-                f"the settings differ from those of {quoted(self.mixture_)}, which earlier batches fitted: restore "
-                "them, or use a new estimator"
+                f"the settings differ from the settings of {quoted(self.mixture_)}, which was fitted to earlier "
+                "batches: restore them, or use a new estimator"
             )
         return kept
 

@@ -88,13 +88,13 @@ class SequenceClassifier(ClassesOfSequences):
         ValueError
             For an invalid parameter or input, or labels of one class only.
         KeyboardInterrupt
-            After Ctrl-C, and after a checkpoint.
+            After Ctrl-C. The checkpoint, if any, is written first.
         """
         check_parameters(self, _RULES)
         require_classes(self, y)
         labels = np.asarray(y)
         if labels.ndim == 1 and len(labels) and len(set(labels.tolist())) < 2:
-            raise ValueError(f"y has the one class {quoted(labels.tolist()[0])}: a classifier needs at least two")
+            raise ValueError(f"y has only the class {quoted(labels.tolist()[0])}: a classifier needs at least two")
         return self._fit_kernels(X, y, observers=observers, checkpoint=checkpoint, resume=resume)
 
     def decision_function(self, X: SequencesLike) -> Array:

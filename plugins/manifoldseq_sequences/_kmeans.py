@@ -154,7 +154,7 @@ class SequenceKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterM
         Raises
         ------
         ValueError
-            For an invalid parameter or input. The message names it and says what to do.
+            For an invalid parameter or input. The message names the parameter or the sequence and the remedy.
         KeyboardInterrupt
             After Ctrl-C. The checkpoint, if any, is written first.
 

@@ -93,7 +93,7 @@ def test_what_passes_was_exercised(checked: Check) -> None:
     status, lines = checked(*RUN)
     assert status == 0 and lines[-1] == "5 records checked: 5 tested and passed."
     assert "  ok      reads it as SequenceData: 1 sequences" in lines
-    assert "  ok      to_item makes a point an item like those of the example" in lines
+    assert "  ok      to_item converts a point to an item with the shapes of the example" in lines
 
 
 def test_reproductions_are_never_run_and_named(checked: Check) -> None:
@@ -163,7 +163,7 @@ def test_plots_draw_the_estimators_that_name_them(checked: Check) -> None:
         (("readers", 'ReaderSpec("x", ("*",), lambda path: 3, example=example)'), "it gave int in place of"),
         (
             ("domains", 'DomainSpec("x", stiefel, lambda x: (x.T,), items)'),
-            "a part has shape (2, 4), that of the example",
+            "a part has shape (2, 4), but the example has",
         ),
         (("domains", 'DomainSpec("x", stiefel, lambda x: (x,), lambda rng: [(np.nan,)] * 2)'), "item 0 is not a tuple"),
         (("reproductions", 'ReproductionSpec("x", "nowhere:run")'), "No module named 'nowhere'"),

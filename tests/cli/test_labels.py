@@ -97,8 +97,7 @@ def test_rows_put_together_by_id_are_not_paired_with_a_file_without_ids(
     second = write(tmp_path / "y.csv", "c,d", X[:, ::-1])
     status, _, err = run("fit", "mixture-pcca", first, second, "-o", tmp_path / "run")
     assert (
-        status == 2
-        and f"the rows of {first} are not sorted by id or time, and {second} has no ids to pair them by" in err
+        status == 2 and f"the rows of {first} are not sorted by id or time, and {second} has no ids for pairing" in err
     )
     first = write(tmp_path / "x.csv", "id,a,b", zip([f"s{i // 4}" for i in range(80)], *X.T, strict=True))
     status, out, err = run("fit", "mixture-pcca", first, second, "--no-quality", "-o", tmp_path / "run")

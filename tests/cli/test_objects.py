@@ -191,7 +191,7 @@ def test_a_run_is_resumed_with_the_same_settings_of_objects_only(objects: Run) -
     Walker.trouble[3] = KeyboardInterrupt()
     assert objects(*fit)[0] == 130
     status, _, err = objects(*fit[:4], "inner.pull=0.5", *fit[5:], "--resume")
-    assert status == 2 and "unfinished run of other data or settings" in err
+    assert status == 2 and "unfinished run with other data or settings" in err
     assert objects(*fit, "--resume")[0] == 0 and Walker.steps_taken == [0, 1, 2, 3, 4, 5]
     assert objects(*fit[:-1], "whole")[0] == 0
     np.testing.assert_array_equal(load_model("run").position_, load_model("whole").position_)

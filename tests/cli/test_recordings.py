@@ -158,12 +158,12 @@ LABELS: dict[str, tuple[str, str]] = {
     ),
     "a name misspelt": (
         "file,label\na,up\nb,up\nC,down\n",
-        "labels.csv has no label for c.csv (C in it is no file there): write one line for each file",
+        "labels.csv has no label for c.csv (C: no such file): write one line for each file",
     ),
     "twice": ("a,up\nb,up\nc,up\na,down\n", "labels.csv, line 4 names a.csv again, after line 1: keep one of the two"),
     "twice, otherwise": ("name,y\na,up\na.csv,up\n", "labels.csv, line 3 names a.csv again, after line 2"),
     "no label": ("a,up\nb,\nc,up\n", "labels.csv, line 2 has no label for b"),
-    "one cell": ("a\n", "labels.csv, line 1 has not two cells: write the name of a file, a comma and its label"),
+    "one cell": ("a\n", "labels.csv, line 1 does not have two cells: write the name of a file, a comma and its label"),
 }
 
 

@@ -87,7 +87,7 @@ def test_other_settings_raise_an_error_and_leave_the_run_as_it_was(
     run(*FIT, "-o", "run")
     before = files(tmp_path / "run")
     status, _, err = run(*FIT, *more, "--resume", "-o", "run")
-    assert status == 2 and "run contains an unfinished run of other data or settings: " in err
+    assert status == 2 and "run contains an unfinished run with other data or settings: " in err
     assert files(tmp_path / "run") == before
 
 
@@ -101,7 +101,7 @@ def test_the_message_about_other_settings_names_cures_that_work(
     other = (*FIT, "--set", "pull=0.25", "--resume", "-o")
     said = run(*other, "run")[2]
     assert said.strip().endswith(
-        "run contains an unfinished run of other data or settings: continue it with --config run/run.toml, choose "
+        "run contains an unfinished run with other data or settings: continue it with --config run/run.toml, choose "
         "another directory with -o, or remove it"
     )
     if cure == "config":
@@ -198,7 +198,7 @@ def test_fit_in_stages_is_resumed(run: Run, means: list[int], tmp_path: Path, mo
     assert status == 130 and f"To continue, run the same command with --resume -o {part}." in err
     assert means == list(range(6)) and state(part) == "interrupted"
     status, _, err = run(*fit, "--set", "bound=5", "--resume", "-o", part)
-    assert status == 2 and "unfinished run of other data or settings" in err
+    assert status == 2 and "unfinished run with other data or settings" in err
     assert run(*fit, "--resume", "-o", part)[0] == 0
     assert means == list(range(20)) and not (part / "checkpoint").exists()
     assert (part / "model.npz").read_bytes() == (tmp_path / "whole" / "model.npz").read_bytes()

@@ -260,7 +260,7 @@ def test_config_and_a_report_that_failed_have_the_same_views(
     assert run(*fit, "--resume", "-o", "kept")[0] == 0
     assert (files / "kept" / "model.npz").stat().st_mtime_ns == written and (files / "kept" / "report.html").exists()
     status, _, err = run(*fit[:4], *SET, "--no-quality", "--resume", "-o", "kept")
-    assert status == 2 and "finished run of other data or settings" in err
+    assert status == 2 and "finished run with other data or settings" in err
     assert run("apply", "again", "kar.csv", "zer.csv", "-o", "out.npz")[0] == 0
     with np.load(files / "out.npz") as arrays:
         assert np.array_equal(arrays["prediction"], model.predict(numerals.kar[:, [1, 0]], numerals.zer))
@@ -289,7 +289,7 @@ def test_a_fit_of_two_files_is_resumed(run: Run, files: Path, numerals: Numerals
     assert run(*fit, "-o", files / "run")[0] == 130
     exchanged = (*fit[:2], files / "zer.csv", files / "kar.csv", *fit[4:])
     status, _, err = run(*exchanged, "--resume", "-o", files / "run")
-    assert status == 2 and "unfinished run of other data or settings" in err
+    assert status == 2 and "unfinished run with other data or settings" in err
     assert run(*fit, "--resume", "-o", files / "run")[0] == 0
     assert_same(files / "run", fitted(numerals.kar, numerals.zer))
 
@@ -533,7 +533,7 @@ def test_mistakes_get_one_sentence_and_leave_nothing(run: Run, files: Path, nume
         ((one, views, "kar_*:x*"), "no column of " + str(one) + " matches 'x*': it has kar_0"),
         ((one, views, "kar_*:zer_1,kar_3"), "column 'kar_3' is in view 0 and in view 1: assign it to one view"),
         ((one, views, "0-11:11-20"), "column 'kar_11' is in view 0 and in view 1"),
-        ((one, views, "0-11:12-21"), "has columns 0 to 20, and none numbered 12-21"),
+        ((one, views, "0-11:12-21"), "has columns 0 to 20, but no column 12-21"),
         ((one, views, "kar_*:"), "view 1 has no columns: name at least one on each side of a colon"),
         ((one, views, "kar_*:label"), "has no column 'label'"),
         ((files / "both.npy", views, "kar:zer"), "its columns have no names, pass numbers from 0 to 20, such as"),
@@ -541,7 +541,7 @@ def test_mistakes_get_one_sentence_and_leave_nothing(run: Run, files: Path, nume
         ((*two, views, "10,11"), "are views already, of 12 and 9 columns: leave --views out"),
         ((*two, views, "zer_*:kar_*"), f"no column of {two[0]} matches 'zer_*'"),
         ((two[0], files / "short.csv"), "has 120 rows but " + str(files / "short.csv") + " has 119, and "),
-        ((two[0], files / "short.csv"), "short.csv has no ids to pair them by: add a column 'id' to each file"),
+        ((two[0], files / "short.csv"), "short.csv has no ids for pairing: add a column 'id' to each file"),
         ((two[0], files / "strange.csv"), "such as 'n0000' and 'x0': write the same ids"),
         ((two[0], files / "relabelled.csv"), "'n0000' has the label '0' in " + str(two[0]) + " but '8' in "),
         ((two[0], files / "infinite.csv"), f"infinite.csv, id {ids[4]}, column zer_2 is infinite: clip the value"),

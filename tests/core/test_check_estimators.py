@@ -127,7 +127,7 @@ def test_a_right_sequence_estimator_passes() -> None:
 @pytest.mark.parametrize(
     ("estimator", "word"),
     [
-        (ChangesParameters, "parameters are stored untouched"),
+        (ChangesParameters, "parameters are stored unchanged"),
         (WritesInput, "fit wrote into its input"),
         (ReturnsNothing, "fit returns the estimator"),
         (NoUnderscore, "without an underscore: ['number']"),

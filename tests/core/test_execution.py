@@ -288,7 +288,7 @@ def test_a_checkpoint_knows_the_threads_of_its_loop(tmp_path: Path, n: int, thre
     if threads == 1:
         assert run(6, resume=True).nit == 6, "the loop has one thread, whatever there are outside"
     else:
-        with pytest.warns(UserWarning, match="resumed with 3 BLAS threads, written with 2"):
+        with pytest.warns(UserWarning, match="resumed with 3 BLAS threads, but its checkpoint was written with 2"):
             run(6, resume=True)
 
 

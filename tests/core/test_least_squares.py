@@ -420,7 +420,7 @@ def test_slots_that_do_not_fit(make: Any, words: str) -> None:
 def test_messages() -> None:
     with pytest.raises(ValueError, match="loss='l1': use one of 'squared', 'huber'"):
         ms.residuals(whole, loss="l1")
-    with pytest.raises(ValueError, match="LM does not support bounds"):
+    with pytest.raises(ValueError, match="LM does not support the bounds"):
         ms.minimize(ms.Problem(BoundedDiagonal(2, 1.0), ms.least_squares(whole)), np.zeros(2), solver="lm")
     assert ms.minimize(ms.Problem(BoundedDiagonal(2, 1.0), ms.least_squares(whole)), np.zeros(2)).solver == "lbfgs-tr"
     with pytest.raises(

@@ -251,13 +251,13 @@ def test_compiled_objectives_are_called_with_few_sizes() -> None:
     assert len(sizes) > 8  # without the padding
 
 
-def test_a_solver_that_is_no_descent_and_search_is_an_error() -> None:
+def test_a_solver_that_cannot_solve_batches_is_an_error() -> None:
     problem, _ = procrustes()
     with pytest.raises(
-        ValueError, match=r"solver='lm' is not a descent .* one problem over Power\(M, n\) whose residuals"
+        ValueError, match=r"solver='lm' cannot solve batches.* one problem over Power\(M, n\) whose residuals"
     ):
         ms.minimize_batch(problem, n_problems=2, solver="lm")
-    with pytest.raises(ValueError, match="solver='tr' is not a descent and a search: choose 'bb', 'cg', 'gd', 'lbfgs'"):
+    with pytest.raises(ValueError, match="solver='tr' cannot solve batches: choose 'bb', 'cg', 'gd', 'lbfgs'"):
         ms.minimize_batch(problem, n_problems=3, solver="tr")
     with pytest.raises(ValueError, match=r"are for a solver that is given by name: write LBFGS\(…\) instead"):
         ms.minimize_batch(problem, n_problems=3, solver=ms.solvers.LBFGS(), options={"memory": 3})

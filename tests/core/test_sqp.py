@@ -324,7 +324,7 @@ def test_a_manifold_without_dimensions() -> None:
 
 def test_bounds_of_a_manifold_are_not_taken() -> None:
     problem = ms.Problem(Box(-np.ones(2), np.ones(2)), quadratic([3.0, 0.0]), inequalities=lambda x: x - 0.5)
-    with pytest.raises(ValueError, match="SQP does not support bounds such as those of Box"):
+    with pytest.raises(ValueError, match="SQP does not support the bounds of Box"):
         ms.minimize(problem, np.zeros(2), solver="sqp")
     assert ms.solvers.choose_solver(problem) == "augmented-lagrangian"
 

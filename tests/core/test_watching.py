@@ -142,7 +142,7 @@ def test_an_exception_of_the_objective_keeps_the_best_point(solver: Any, tmp_pat
         ms.minimize(objective.problem, START, solver=solver, seed=0, checkpoint=tmp_path, stop=ms.MaxIterations(200))
     result = caught.value.result  # type: ignore[attr-defined]
     assert isinstance(result, ms.Result) and result.status is Status.FAILED and not result.success
-    assert f"raised in iteration {result.nit + 1}" in caught.value.__notes__[0]
+    assert f"iteration {result.nit + 1} raised this error" in caught.value.__notes__[0]
     assert result.fun <= ill(START) and result.history["nit"][-1] == result.nit
     resumed = ms.minimize(
         PROBLEM, START, solver=solver, seed=0, checkpoint=tmp_path, resume=True, stop=ms.MaxIterations(result.nit)

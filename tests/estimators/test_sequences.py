@@ -79,7 +79,7 @@ BAD = {
 
 LONG = pd.DataFrame({"id": ["a", "a", "b"], "time": [0, 1, 0], "x": [0.5, 1.5, 2.5]})
 FRAMES = {
-    "long": (LONG, "X is a data frame: pass a list of (T, d) arrays, one per sequence; of a long table"),
+    "long": (LONG, "X is a data frame: pass a list of (T, d) arrays, one per sequence. If each row is a time step"),
     "numbers only": (LONG[["x"]], "X is a data frame: pass a list"),
     "index": (LONG.set_index(["id", "time"]), "X is a data frame: pass a list"),
     "arrow": (pa.table({"id": [1, 1, 2], "x": [0.5, 1.5, 2.5]}), "pass manifoldseq.storage.from_frame(X, id='id')"),

@@ -106,7 +106,7 @@ def test_no_verdict_calls_repeatable_clusters_right() -> None:
     X = np.repeat([1.0, 5.0, 9.0], 30)[:, None] + 0.01 * np.random.default_rng(0).standard_normal((90, 1))
     found = evaluate(KMeans(3, n_init=5, random_state=0).fit(X), X, input="samples")
     assert found.rows[0]["agreement_of_parts"] == 1.0
-    assert "repeatable: agreement 1.00" in found.verdict and "does not say that they are right" in found.verdict
+    assert "repeatable: agreement 1.00" in found.verdict and "does not show that they are correct" in found.verdict
     assert "stable" not in found.verdict
 
 

@@ -185,7 +185,7 @@ def test_a_class_of_one_system_has_no_probabilities():
     assert not hasattr(model, "predict_proba") and not hasattr(model, "predict_log_proba")
     for ask in (lambda: model.predict_proba(systems), lambda: model.predict_log_proba(systems)):
         with pytest.raises(
-            AttributeError, match=r"^probabilities are not available, because class 'b' has one sequence in fit, wh"
+            AttributeError, match=r"^probabilities are not available, because class 'b' has only one sequence in fit"
         ):
             ask()
     with pytest.raises(AttributeError, match=r"^this LDSClassifier is not fitted yet: call fit"):

@@ -226,7 +226,7 @@ def test_a_control_that_is_more_stable_is_recommended_in_words() -> None:
     rng = np.random.default_rng(0)
     X = [rng.standard_normal((60, 3)) + 8 * (i % 2) * np.array([1, -1, 1]) for i in range(32)]
     with pytest.warns(
-        UserWarning, match="no better than a constant does, so that the compared dynamics may be noise; clust"
+        UserWarning, match="no better than a constant does, so that the compared dynamics may be noise; the agr"
     ):
         model = LDSKMeans(2, identifier=LDSIdentifier(center=True), moments="none", random_state=0).fit(X)
     assert str(model.choice_).endswith("try them first")

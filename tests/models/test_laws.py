@@ -69,13 +69,15 @@ def off_centre(problem: Any, rng: Any) -> Any:
 
 
 PLANTED = {
-    "statistics that are means": (HOPE, {"statistics": means}, "statistics of two halves add to those of all rows"),
+    "statistics that are means": (
+        HOPE, {"statistics": means}, "statistics of two halves add up to the statistics of all rows",
+    ),
     "a value that is a total": (
         HOPE, {"value": total, "value_and_gradient": total_and_gradient},
         "the value is a mean over the rows of the sums",
     ),
     "a value of another cost": (
-        HOPE, {"value": lambda *args: 2 * HOPE.value(*args)}, "objective: value is that of the fused evaluation"
+        HOPE, {"value": lambda *args: 2 * HOPE.value(*args)}, "objective: value equals the value of value_and_gradient"
     ),
     "half a gradient": (HOPE, {"value_and_gradient": halved}, "objective: gradient, factor 'mu'"),
     "a wrong M-step": (
@@ -86,14 +88,14 @@ PLANTED = {
         HOPE, {"updates": {**HOPE.updates, "polar": stretched}}, "update 'polar' stays on the manifold"
     ),
     "an update of too many factors": (
-        HOPE, {"updates": {**HOPE.updates, "em": mirrored}}, "update 'em' leaves the factors that it does not name"
+        HOPE, {"updates": {**HOPE.updates, "em": mirrored}}, "update 'em' does not change factors that it does not name"
     ),
     "a damped update that goes the other way": (
         HOPE, {"updates": {**HOPE.updates, "polar": backwards}},
         "damped update 'polar' lowers the value, other factors fixed",
     ),
     "wrong units": (
-        MPCCA, {"units": doubled_units}, "a step in the units of EM changes the value as the gradient says"
+        MPCCA, {"units": doubled_units}, "a step in the units of EM changes the value as the gradient predicts"
     ),
     "a wrong equivalence": (
         HOPE, {"equivalences": {"turned": lambda model, x, rng: (x[0][:, ::-1], *x[1:])}},

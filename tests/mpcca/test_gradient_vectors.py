@@ -232,5 +232,5 @@ def test_another_scale_or_width_raises_an_error():
     m, X, Y = bags()
     with pytest.raises(ValueError, match="gradient_scale='unit' is not known: choose 'paper', 'model'"):
         gradient_vectors(m, X, Y, gradient_scale="unit")
-    with pytest.raises(ValueError, match="views have 4 and 5 columns but those in fit had 5 and 4"):
+    with pytest.raises(ValueError, match="views have 4 and 5 columns, but in fit they had 5 and 4"):
         gradient_vectors(m, Y, X)

@@ -202,7 +202,9 @@ def test_online_steps_approach_the_fit():
 def test_settings_hold_from_batch_to_batch():
     views, _ = drawn(mixture(K=2), 60)
     model = MixturePCCA(2, 2, random_state=0, covariance_type="diag").partial_fit(views)
-    with pytest.raises(ValueError, match=r"the settings differ from those of Mixture\(K=2, .*restore them, or use"):
+    with pytest.raises(
+        ValueError, match=r"the settings differ from the settings of Mixture\(K=2, .*restore them, or use"
+    ):
         clone(model).partial_fit(views).set_params(n_components=3).partial_fit(views)
     for other in ({"covariance_type": "full"}, {"covariance_type": "shrunk"}, {"n_latent": 1}):
         with pytest.raises(ValueError, match="the settings differ"):

@@ -245,5 +245,5 @@ def test_bad_settings_raise_an_error(settings, sentence):
 
 def test_other_widths_than_in_fit_raise_an_error():
     X, Y = bags()
-    with pytest.raises(ValueError, match="views have 4 and 5 columns but those in fit had 5 and 4"):
+    with pytest.raises(ValueError, match="views have 4 and 5 columns, but in fit they had 5 and 4"):
         FisherVector(2, **QUICK).fit(X, Y).transform(Y, X)

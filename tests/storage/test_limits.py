@@ -382,7 +382,7 @@ def test_a_limit_of_the_process_counts(tmp_path: Path) -> None:
     assert read_in_a_process(reads)["x"][0] == "read"
     sentence, grown = read_in_a_process(reads, limit=2**24)["x"]
     assert sentence.startswith(
-        f"ReadError: {tmp_path / 'x.npy'} would take 0.0313 GiB of memory, but a reader may use only 0.0"
+        f"ReadError: {tmp_path / 'x.npy'} would need 0.0313 GiB of memory, but a reader may use only 0.0"
     )
     assert grown < SMALL
 
@@ -393,7 +393,9 @@ def test_beyond_a_size_a_file_is_suspected(tmp_path: Path, monkeypatch: pytest.M
     path = tmp_path / "x"
     path.write_bytes(bytes(2**20))
     ms.storage.require_memory(path, 1032 * 2**20)
-    with pytest.raises(ReadError, match=r"would take 1.01 GiB of memory out of 1048576 bytes, as a decompression bomb"):
+    with pytest.raises(
+        ReadError, match=r"has 1048576 bytes but would need 1.01 GiB of memory, like a decompression bomb"
+    ):
         ms.storage.require_memory(path, 1032 * 2**20 + 1)
     path.write_bytes(b"")
     ms.storage.require_memory(path, 2**28)
@@ -427,7 +429,7 @@ def test_more_files_than_may_be_open(tmp_path: Path, soft: int, hard: int) -> No
 
 def test_what_is_taken_already_is_not_asked_for_twice(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(_limits, "available_memory", lambda: 1000)
-    with pytest.raises(ReadError, match="would take"):
+    with pytest.raises(ReadError, match="would need"):
         ms.storage.require_memory("x", 600)
     ms.storage.require_memory("x", 600, taken=200)
 
@@ -436,20 +438,20 @@ TEXTURES = "manifoldseq_lds.videos._texture_files.read_textures(path)[0]"
 DIGITS = "manifoldseq_hope.features._mnist.read_mnist(path, verify=False)"
 DESCRIPTORS = "manifoldseq_mpcca._videos.read_descriptors(path)"
 BOMBS: dict[str, tuple[str, Callable[[Path], Path], str]] = {
-    "npz": ("ms.storage.read(path)", npz, "would take"),
-    "mat": ("ms.storage.read(path)", mat, "would take"),
-    "textures": (TEXTURES, textures, "would take"),
-    "frames": (TEXTURES, frames, "would take"),
-    "model": ("ms.storage.load_model(path)", model, "would take"),
-    "checkpoint": ("ms.storage.Checkpoint(path).load()", checkpoint, "would take"),
+    "npz": ("ms.storage.read(path)", npz, "would need"),
+    "mat": ("ms.storage.read(path)", mat, "would need"),
+    "textures": (TEXTURES, textures, "would need"),
+    "frames": (TEXTURES, frames, "would need"),
+    "model": ("ms.storage.load_model(path)", model, "would need"),
+    "checkpoint": ("ms.storage.Checkpoint(path).load()", checkpoint, "would need"),
     "mnist": ("manifoldseq_hope.features._mnist.read_mnist(path)", digits, "SHA-256 differs"),
-    "any digits": (DIGITS, digits, "would take"),
+    "any digits": (DIGITS, digits, "would need"),
     "more digits": (DIGITS, more_digits, "contains more bytes"),
-    "descriptors": (DESCRIPTORS, descriptors, "would take"),
+    "descriptors": (DESCRIPTORS, descriptors, "would need"),
     "line of a table": (DESCRIPTORS, line, "line 1 has more than"),
     "line": ("ms.storage.read(path)", lines, "line 2 has more than"),
-    "mat73": ("ms.storage.read(path)", mat73, "would take"),
-    "parquet": ("ms.storage.read(path)", parquet, "would take"),
+    "mat73": ("ms.storage.read(path)", mat73, "would need"),
+    "parquet": ("ms.storage.read(path)", parquet, "would need"),
 }
 EXTRAS = {
     "mat73": "h5py",

@@ -284,7 +284,7 @@ def test_headers_that_claim_too_much_raise_an_error(whole: Whole, tmp_path: Path
     header = io.BytesIO()
     np.lib.format.write_array_header_1_0(header, {"descr": "<f8", "fortran_order": False, "shape": (1 << 40, 1 << 10)})
     rewritten(tmp_path, lambda d: d["parameters"].update(table={"array": "x"}), archive(x=header.getvalue() + bytes(8)))
-    with pytest.raises(ModelError, match="claims shape"):
+    with pytest.raises(ModelError, match="has a header with shape"):
         load_model(tmp_path)
 
 

@@ -302,7 +302,7 @@ class TestTableOfLabels:
     def test_names_that_are_ids_of_others(self, tmp_path):
         folder = fill(tmp_path / "s", {f"{i}.csv": f"id,x\n{(i + 1) % 3},1\n" for i in range(3)})
         fill(folder, {"labels.csv": "0,a\n1,b\n2,c\n"})
-        with pytest.raises(ReadError, match=r"line 1: 0 may be 0\.csv and 2\.csv: write the whole name of the file"):
+        with pytest.raises(ReadError, match=r"line 1: 0 matches 0\.csv and 2\.csv: write the whole name of the file"):
             read(folder)
         fill(folder, {"labels.csv": "0.csv,a\n1.csv,b\n2.csv,c\n"})
         assert read(folder).labels.tolist() == ["a", "b", "c"]  # type: ignore[union-attr]
@@ -469,7 +469,7 @@ def test_what_is_read_into_memory_is_bounded(tmp_path, leave_memory, kind):
             fill(tmp_path, {f"{i}.{suffix}": made})
         if i == 0:
             assert read_directory(tmp_path).sequences[0].shape == (1000, 2)
-    with pytest.raises(ReadError, match=r"would take .* GiB of memory, but a reader may use only"):
+    with pytest.raises(ReadError, match=r"would need .* GiB of memory, but a reader may use only"):
         read_directory(tmp_path)
 
 

@@ -63,7 +63,7 @@ def test_only_the_wanted_variable_is_loaded(write, leave_memory):
     path = write(mat_bytes(True, x=cell(sequences()), big=np.zeros((10**4, 200))))
     leave_memory(2 * 2**20)
     assert_sequences(read_mat(path, variable="x"), sequences())
-    with pytest.raises(ReadError, match=r"would take 0\.0596 GiB"):
+    with pytest.raises(ReadError, match=r"would need 0\.0596 GiB"):
         read_mat(path, variable="big")
 
 
@@ -96,12 +96,16 @@ BAD = {
     "empty": (b"", {}, "is empty: expected a MATLAB file"),
     "text": (b"x = [1 2 3]", {}, "is not a MATLAB file of version 5 to 7.3: save it with save('-v7', …)"),
     "header only": (HEAD, {}, "has no variable that could be the sequences: save a cell array"),
-    "cut": (GOOD[:-20], {}, "where"),
-    "size": (edited(4, 2**32 - 8), {}, "has an element of 4294967288 bytes where"),
-    "cells": (edited(32, 2**31 - 1), {}, "has a cell array of 3 cells that claims 6442450941"),
+    "cut": (GOOD[:-20], {}, "bytes remain"),
+    "size": (edited(4, 2**32 - 8), {}, "has an element of 4294967288 bytes, but only"),
+    "cells": (edited(32, 2**31 - 1), {}, "has a cell array of 3 cells whose header says 6442450941"),
     "negative": (edited(32, 2**32 - 1), {}, "has a variable of shape (-1, 3)"),
-    "compressed claim": (deflated_element(np.array([14, 2**31], "<u4").tobytes()), {}, "claims 2147483648 bytes in"),
-    "compressed cut": (deflated_element(GOOD[128:-20]), {}, "that claims"),
+    "compressed claim": (
+        deflated_element(np.array([14, 2**31], "<u4").tobytes()),
+        {},
+        "variable of 2147483648 bytes that",
+    ),
+    "compressed cut": (deflated_element(GOOD[128:-20]), {}, "whose header says"),
     "struct": (mat_bytes(x={"a": [1, 2]}), {"variable": "x"}, "is of class struct: save a cell array"),
     "text variable": (mat_bytes(x="abc"), {"variable": "x"}, "is of class char"),
     "sparse": (mat_bytes(x=scipy.sparse.eye_array(3)), {"variable": "x"}, "is of class sparse"),
@@ -196,7 +200,7 @@ class TestVersion73:
             cells.attrs["MATLAB_class"] = np.bytes_("cell")
 
         leave_memory(2 * 2**20)
-        self.check_error(tmp_path, "would take", fill)
+        self.check_error(tmp_path, "would need", fill)
 
     def test_other_contents(self, tmp_path):
         self.check_error(tmp_path, "is of class struct", lambda file, _: file.create_group("x"), variable="x")

@@ -117,11 +117,11 @@ def header(shape: str, descr: str = "'<f8'") -> str:
 BAD_NPY = {
     "empty": (b"", "is empty: expected a .npy file"),
     "text": (b"1,2,3\n", "cannot be read as a .npy file"),
-    "cut": (npy_bytes(BLOCK)[:-8], "claims shape (3, 4, 2) of float64 but contains 184 bytes: it is cut off"),
+    "cut": (npy_bytes(BLOCK)[:-8], "a header with shape (3, 4, 2) of float64, but contains 184 bytes: it is cut off"),
     "longer": (npy_bytes(BLOCK) + b"\0", "contains 193 bytes"),
-    "oversize": (with_header(header("(1000000000000, 5)")), "claims shape (1000000000000, 5)"),
-    "overflow": (with_header(header("(4294967296, 4294967296)")), "claims shape (4294967296, 4294967296)"),
-    "negative": (with_header(header("(-1, -8)")), "claims shape (-1, -8)"),
+    "oversize": (with_header(header("(1000000000000, 5)")), "has a header with shape (1000000000000, 5)"),
+    "overflow": (with_header(header("(4294967296, 4294967296)")), "a header with shape (4294967296, 4294967296)"),
+    "negative": (with_header(header("(-1, -8)")), "a header with shape (-1, -8)"),
     "version 3": (b"\x93NUMPY\x03\x00" + npy_bytes(BLOCK)[8:], "has format version (3, 0)"),
     "length of the header": (b"\x93NUMPY\x02\x00\xff\xff\xff\xff{", "cannot be read as a .npy file"),
     "code in the header": (with_header("__import__('os').getcwd()"), "cannot be read as a .npy file"),
@@ -130,7 +130,7 @@ BAD_NPY = {
     "strings": (npy_bytes(["a", "b"]), "has dtype <U1: save real numbers"),
     "no numbers": (npy_bytes(np.zeros((0, 3))), "has an array of shape (0, 3): save (N, T, d)"),
     "four dimensions": (npy_bytes(np.zeros((1, 1, 1, 1))), "has an array of shape (1, 1, 1, 1)"),
-    "many empty sequences": (npy_bytes(np.zeros((10**9, 0, 3))), "would take 238 GiB of memory"),
+    "many empty sequences": (npy_bytes(np.zeros((10**9, 0, 3))), "would need 238 GiB of memory"),
 }
 
 
@@ -163,10 +163,10 @@ BAD_NPZ = {
     "parent path": (zip_bytes({"../X.npy": X}), "member '../X.npy' was not written by numpy.savez"),
     "absolute path": (zip_bytes({"/etc/X.npy": X}), "member '/etc/X.npy' was not written by numpy.savez"),
     "other member": (zip_bytes({"X.npy": X, "run.py": b"1"}), "member 'run.py' was not written by numpy.savez"),
-    "other compression": (zip_bytes({"X.npy": X}, zipfile.ZIP_BZIP2), "is encrypted or compressed in another way"),
-    "claim": (lying(2**31), "member 'X.npy' claims 2147483648 bytes, more than the file can hold"),
-    "compressed claim": (lying(2**31, zipfile.ZIP_DEFLATED), "claims 2147483648 bytes"),
-    "header in it": (zip_bytes({"X.npy": with_header(header("(9, 9)"))}), "array 'X' claims shape (9, 9)"),
+    "other compression": (zip_bytes({"X.npy": X}, zipfile.ZIP_BZIP2), "is encrypted, or compressed by a method"),
+    "claim": (lying(2**31), "member 'X.npy' cannot contain the 2147483648 bytes of its header"),
+    "compressed claim": (lying(2**31, zipfile.ZIP_DEFLATED), "cannot contain the 2147483648 bytes of its header"),
+    "header in it": (zip_bytes({"X.npy": with_header(header("(9, 9)"))}), "array 'X' has a header with shape (9, 9)"),
     "both names": (npz_bytes(X=BLOCK, sequences=BLOCK), "has the arrays X, sequences: keep one as X"),
     "lengths of many": (npz_bytes(a=BLOCK, b=BLOCK, lengths=[1]), "has the arrays a, b: keep one as X"),
     "3-D among many": (npz_bytes(a=BLOCK, b=BLOCK[0]), "sequence 0 has shape (3, 4, 2)"),
@@ -198,7 +198,7 @@ def test_a_bomb_raises_an_error_before_it_is_inflated(write, leave_memory, monke
     assert path.stat().st_size < 2**16
     leave_memory(2 * 2**20)
     monkeypatch.setattr(zipfile.ZipFile, "read", lambda *_: pytest.fail("inflated"))
-    with pytest.raises(ReadError, match=r"would take 0\.0149 GiB of memory"):
+    with pytest.raises(ReadError, match=r"would need 0\.0149 GiB of memory"):
         read_npz(path)
 
 

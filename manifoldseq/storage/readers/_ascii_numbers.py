@@ -56,7 +56,7 @@ def written_otherwise(text: str) -> bool:
 
 
 def decimals(texts: Sequence[str]) -> NDArray[np.float64]:
-    """Return numbers that are written in ASCII decimal digits, with blanks around them or not; for readers of text.
+    """Return the numbers in texts of ASCII decimal digits, with or without surrounding blanks; for readers of text.
 
     ``nan`` and ``inf`` must be written as in C, R, MATLAB, Java and NumPy. ``1_000`` and full-width digits, which
     `float` accepts, are not numbers.

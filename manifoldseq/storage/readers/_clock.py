@@ -177,9 +177,9 @@ def clocks(sequences: Sequence[Float], names: Sequence[str] | None) -> list[int]
     """Return the columns that are clocks.
 
     A clock increases strictly with a nearly constant step in every sequence (at least nine of ten steps within a
-    quarter of the median), at least one of which has three rows; and its name says time or index, or, where columns
-    have no names, it is the first and has the same step in all sequences (a tenth). Up to half of its values may be
-    missing, if the others tell them (see `filled`). One column is always kept.
+    quarter of the median), and at least one sequence has three rows. Its name denotes a time or an index. If columns
+    have no names, it is the first column and has the same step in all sequences (within a tenth). Up to half of its
+    values may be missing, if the other values determine them (see `filled`). One column is always kept.
     """
     if max(map(len, sequences)) < 3:
         return []

@@ -42,8 +42,8 @@ class Asked:
 class Columns:
     """The names of the columns in use, which all exist in the table.
 
-    The time is `certain` if it was named, or holds time stamps, which are in `seconds` whatever its name says; columns
-    may turn out to be `clocks` unless the channels or the time were named. Rows that are not `ordered` need no clock.
+    The time is `certain` if it was named or holds time stamps, which are in `seconds` regardless of its name. Other
+    columns may be `clocks` unless the channels or the time were named. Rows that are not `ordered` need no clock.
     Columns that are not `named` have numbers for names.
     """
 
@@ -88,7 +88,7 @@ class Columns:
 
 @dataclass(frozen=True)
 class Index:
-    """The levels of the index of a frame, which are columns where they are asked for; those of the ids and the time."""
+    """The levels of the index of a frame, which can be used as columns; the levels of the ids and of the time."""
 
     levels: tuple[str, ...] = ()
     id: str | None = None

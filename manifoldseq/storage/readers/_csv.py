@@ -42,20 +42,21 @@ def read_csv(
     Parameters
     ----------
     path : str or path-like
-        Text whose first line contains the names of the columns. The first line is data, and the columns are named by
-        their numbers from ``"0"``, if it holds only numbers (other than 0, 1, 2, …, which pandas writes), if only its
-        last cell is text, which is repeated in that column (the label), or if the options name columns by number. The
-        second of two columns ``x`` is called ``"x.1"``. Each of these cases causes a warning.
+        Text whose first line contains the names of the columns. In three cases, the first line is data, and the columns
+        have the names ``"0"``, ``"1"``, …: the line contains only numbers (other than 0, 1, 2, …, which pandas writes);
+        only its last cell is text, and this text is repeated in the last column (the label); or the options name
+        columns by number. If two columns are called ``x``, the second is renamed to ``"x.1"``. Each of these cases
+        causes a warning.
     id : str or None
         The column with the sequence of each row. None: the file is one sequence. ``"auto"``: the column ``id`` if there
         is one.
     time : str or None
-        The column by which the rows of a sequence are sorted, numbers, or dates and times of ISO 8601
-        (``2024-05-01T12:00:01.5``, with an offset or without; ``12:00:01``) or of `date_format`. None: the rows are in
-        order, and no column is the time. The default ``"auto"`` is the column ``time`` if it is a clock: in every
-        sequence it increases from row to row, or has a nearly constant step after sorting. Otherwise it is a channel. A
-        file with ids and without this column needs a column of dates, or another clock, see `read_directory`. Clocks in
-        other columns are not channels either.
+        The column by which the rows of a sequence are sorted. It contains numbers, or dates and times in the format of
+        ISO 8601 (``2024-05-01T12:00:01.5``, with or without an offset; ``12:00:01``) or of `date_format`. None: the
+        rows are in order, and no column is the time. The default ``"auto"`` is the column ``time`` if this column is a
+        clock: in every sequence, its values increase from row to row, or have a nearly constant step after sorting.
+        Otherwise the column is a channel. A file with ids and without this column needs a column of dates, or another
+        clock, see `read_directory`. Clocks in other columns are not channels either.
     channels : sequence of str, optional
         The columns of the channels, as names or patterns (``acc_*``); by default all other columns except the time.
         Empty cells, ``?``, ``NA`` and ``NaN`` are missing values and become NaN. Other cells are numbers in decimal
@@ -63,9 +64,9 @@ def read_csv(
     label : str or None
         The column of the label, the same in all rows of a sequence. The default column may be missing.
     delimiter : str, optional
-        One character; ``tab`` and ``\\t`` are the tabulator, ``blank`` any number of blanks. By default the comma, or
-        the semicolon if `decimal` is a comma. For a ``.tsv`` the tabulator, and for a ``.txt`` the first of tabulator,
-        semicolon and comma that occurs in its first line, else blanks.
+        One character; ``tab`` and ``\\t`` are the tabulator, ``blank`` any number of blanks. The default is the comma,
+        or the semicolon if `decimal` is a comma. For a ``.tsv`` file, the default is the tabulator. For a ``.txt``
+        file, it is the first of tabulator, semicolon and comma that occurs in the first line, and otherwise blanks.
     decimal : {".", ","}
         The decimal separator.
     thousands : str, optional
@@ -83,7 +84,7 @@ def read_csv(
         default is True if the table has no names and the options name no column.
     ordered : bool
         Whether rows are time steps. With False, rows are samples in any order, and a time axis is ignored. If no id
-        occurs twice, rows stay in the order of the file, and each row with an id or a label is a separate sequence.
+        occurs twice, the rows keep the order of the file, and each row with an id or a label is a separate sequence.
 
     Returns
     -------
@@ -137,7 +138,7 @@ class Found:
 
 
 def read_table(path: FilePath, text: Text, asked: Asked, said: list[str], *, series: bool = False) -> Found:
-    """Read a table; texts of warnings are appended to `said`. Tables of `series` have no column names."""
+    """Read a table; warnings are appended to `said`. Tables of `series` have no column names."""
     file = TextTable(path, text)
     first, lines, second = _head(file)
     numbers = [*map(str, range(len(first)))]

@@ -47,15 +47,16 @@ def read_directory(
         A folder of ``.npy`` files, arrays of shape (T, d) or (T,), or of ``.csv``, ``.tsv``, ``.txt`` or ``.parquet``
         files, tables of numbers with a row per time step; the first line of text may name the channels. All files have
         the same kind and are read in natural order of their names (``walk2`` before ``walk10``). If the folder has only
-        subfolders, their names are the labels of their files. A file ``labels.csv`` gives the labels of the other
-        files: two columns with the names (with or without endings) or ids of the files, and with the labels. Its first
-        line may hold titles, which are required if there are more columns: ``file`` or ``id``, and ``label``, or the
-        values of `id` and `label`. Names of missing files cause a warning. Hidden files are ignored.
+        subfolders, their names are the labels of their files. A file ``labels.csv`` contains the labels of the other
+        files. One column has the names (with or without endings) or the ids of the files, and another column has the
+        labels. The first line may contain titles, which are required if there are more than two columns. The titles are
+        ``file`` or ``id``, and ``label``, or the values of the parameters `id` and `label`. Names of missing files
+        cause a warning. Hidden files are ignored.
     time : str, int or None
         The name or number of the column with the time, by which rows are sorted. None: all columns are channels. With
-        the default ``"auto"``, clocks in tables are not channels. A column of dates or time stamps is
-        the time, and so is an index of pandas without a name in ``.parquet`` files, if it holds dates or floats that
-        are a clock.
+        the default ``"auto"``, clocks in tables are not channels. A column of dates or time stamps is the time. In
+        ``.parquet`` files, an index of pandas without a name is the time if it contains dates, or floats that are a
+        clock.
     id, label : str or None
         Columns of tables with the id and the label of a file, the same in all rows of the file; the default columns may
         be missing. A column with different values in the rows of a file is dropped with a warning. None:
@@ -69,20 +70,21 @@ def read_directory(
     Returns
     -------
     SequenceData
-        The dtype is float32 if all arrays or columns have it, else float64. Arrays of ``.npy`` files of 64 MiB or more
-        stay on disk, see `read_npy`, and all arrays if they do not fit into memory. The ids are the names of the files
-        (``"walk/1.csv"`` in subfolders). The clocks and their sampling rate are stored too.
+        The dtype is float32 if all arrays or columns have this dtype, otherwise float64. Arrays of ``.npy`` files of 64
+        MiB or more stay on disk (see `read_npy`). If the arrays do not fit into memory together, all of them stay on
+        disk. The ids are the names of the files (``"walk/1.csv"`` in subfolders). The clocks and their sampling rate
+        are stored too.
 
     Notes
     -----
-    A column is a clock if in every file it increases strictly with a nearly constant step (at least nine of ten steps
-    within a quarter of the median step), at least one file has three rows, and its name says that it is a time or an
-    index (``time``, ``Timestamp [s]``, ``t``, ``frame``, ``index``, none at all, as pandas writes its index, …). In
-    tables without names it is the first column, with the same step in all files. A name alone does not suffice: a
-    channel that is called ``time`` and is not a clock is kept. A ramp alone does not suffice either: a channel with
-    another name or position is kept. A table that contains only clocks keeps them. A column with the name of a time
-    that is a clock in some files, but not in all, is an error. A last column without a name and without values is
-    dropped.
+    A column is a clock if three conditions hold. First, in every file it increases strictly with a nearly constant step
+    (at least nine of ten steps differ from the median step by at most a quarter). Second, at least one file has three
+    rows. Third, its name denotes a time or an index (``time``, ``Timestamp [s]``, ``t``, ``frame``, ``index``, or an
+    empty name, as pandas writes its index, …); in tables without names, it is the first column, with the same step in
+    all files. A column with the name ``time`` whose values are not a clock is a channel. An increasing column with
+    another name or position is a channel too. A table that contains only clocks keeps them as channels. A column with
+    the name of a time that is a clock in some files, but not in all, is an error. A last column without a name and
+    without values is dropped.
 
     Raises
     ------
@@ -168,7 +170,7 @@ def sequence_files(path: FilePath) -> tuple[list[tuple[Path, str | None]], Path 
             (file, folder.name) for folder in entries for file in (_entries(folder) if folder.is_dir() else [folder])
         ]
         if wrong := [file for file, folder in files if file.is_dir() or file.name == folder]:
-            raise ReadError(f"{wrong[0]} is {_what(wrong[0])}: keep one subfolder per label with files only")
+            raise ReadError(f"{wrong[0]} is {_what(wrong[0])}: keep one subfolder per label, and only files in each")
     kinds = sorted({file.suffix.lower() for file, _ in files})
     if len(kinds) != 1 or kinds[0] not in _KINDS:
         found = f"files of the kinds {', '.join(kinds)[:80]}" if kinds else "no files"
@@ -196,8 +198,8 @@ def listed_labels(
 ) -> NDArray[np.str_]:
     """Return the labels of members from a table of names and labels, whose first line may be one of titles.
 
-    Names are the ids, and those of the files with their endings or without. Which columns they are is told by titles,
-    which must be there if there are more than two.
+    Names are the ids, or the names of the files with or without their endings. Titles determine the columns; they are
+    required if there are more than two columns.
     """
     what = "file" if files else "member"
     lines = _rows_of(file, delimiter)
@@ -205,9 +207,8 @@ def listed_labels(
     if places is None:
         titles = ", ".join(lines[0][1])[:200]
         raise ReadError(
-            f"{file}, line {lines[0][0]} has the cells {titles}, of which two are in use: call one "
-            f"{quoted(what)} or 'id', "
-            "and one 'label', or name them with id=… and label=… (--read label=…)"
+            f"{file}, line {lines[0][0]} has the cells {titles}, but the columns of names and labels are unknown: call "
+            f"one {quoted(what)} or 'id', and one 'label', or name them with id=… and label=… (--read label=…)"
         )
     members: dict[str, set[int]] = {}
     for i, one in enumerate(ids):
@@ -220,14 +221,14 @@ def listed_labels(
         where = f"{file}, line {number}"
         if len(cells) != len(lines[0][1]) or len(cells) < 2:
             many = "two" if len(lines[0][1]) < 3 else len(lines[0][1])
-            raise ReadError(f"{where} has not {many} cells: write the name of a {what}, a comma and its label")
+            raise ReadError(f"{where} does not have {many} cells: write the name of a {what}, a comma and its label")
         name, text = cells[places[0]], cells[places[1]]
         if name not in members:
             others += [name] if k else []
             continue
         if len(members[name]) > 1:
             both = " and ".join((files or ids)[i] for i in sorted(members[name])[:2])
-            raise ReadError(f"{where}: {name} may be {both}: write the whole name of the file")
+            raise ReadError(f"{where}: {name} matches {both}: write the whole name of the file")
         (i,) = members[name]
         if i in found:
             raise ReadError(f"{where} names {ids[i]} again, after line {found[i][1]}: keep one of the two")
@@ -238,7 +239,7 @@ def listed_labels(
     unknown = f"{', '.join(others[:3])}{', …' if len(others) > 3 else ''}"
     if missing := [one for i, one in enumerate(ids) if i not in found]:
         more = f" and {len(missing) - 1} more" if len(missing) > 1 else ""
-        strange = f" ({unknown} in it {'is' if len(others) == 1 else 'are'} no {what} there)" if others else ""
+        strange = f" ({unknown}: no such {what})" if others else ""
         raise ReadError(f"{file} has no label for {missing[0]}{more}{strange}: write one line for each {what}")
     if others:
         many = f"{what}{'s' * (len(others) > 1)} not in the {'folder' if files else 'data'}"

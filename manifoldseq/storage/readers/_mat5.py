@@ -31,7 +31,7 @@ def variables(path: FilePath, data: bytes) -> dict[str, Variable]:
     for kind, payload in _elements(path, memoryview(data)[128:], order):
         matrix = _inflate(path, payload, order, 1024) if kind == COMPRESSED else payload
         if kind not in (MATRIX, COMPRESSED):
-            raise _damaged(path, f"an element of type {kind} where a variable is expected")
+            raise _damaged(path, f"an element of type {kind} in place of a variable")
         variable_kind, shape, name, _ = _describe(path, matrix, order)
         if name:  # those without a name are MATLAB's own
             count = math.prod(shape) if variable_kind in NUMERIC else 0
@@ -45,7 +45,7 @@ def _elements(path: FilePath, data: memoryview, order: str) -> Iterator[tuple[in
     position = 0
     while position < len(data):
         if len(data) - position < 8:
-            raise _damaged(path, "bytes left over at the end")
+            raise _damaged(path, "unexpected bytes at the end")
         kind, size = struct.unpack_from(order + "II", data, position)
         if kind >> 16:  # a small element: up to four bytes inside the tag
             kind, size, start, following = kind & 0xFFFF, kind >> 16, position + 4, position + 8
@@ -53,7 +53,7 @@ def _elements(path: FilePath, data: memoryview, order: str) -> Iterator[tuple[in
             start = position + 8
             following = start + size + (0 if kind == COMPRESSED else -size % 8)
         if start + size > min(following, len(data)):
-            raise _damaged(path, f"an element of {size} bytes where {len(data) - start} are left")
+            raise _damaged(path, f"an element of {size} bytes, but only {len(data) - start} bytes remain")
         yield kind, data[start : start + size]
         position = following
 
@@ -67,13 +67,13 @@ def _inflate(path: FilePath, payload: memoryview, order: str, most: int | None =
     tag = stream.decompress(payload, 8)
     kind, size = struct.unpack(order + "II", tag)
     if kind != MATRIX or size > DEFLATE_RATIO * len(payload):
-        raise _damaged(path, f"a variable that claims {size} bytes in {len(payload)} compressed ones")
+        raise _damaged(path, f"a variable of {size} bytes that is compressed to {len(payload)} bytes")
     wanted = size if most is None else min(size, most)
     require_memory(path, _peak(wanted, count))
     require_inflated(path, wanted)
     content = stream.decompress(stream.unconsumed_tail, wanted) if wanted else b""
     if len(content) < wanted:
-        raise _damaged(path, f"a variable of {len(content)} bytes that claims {size}")
+        raise _damaged(path, f"a variable of {len(content)} bytes whose header says {size}")
     if most is None and (stream.decompress(stream.unconsumed_tail, 1) or not stream.eof):
         raise _damaged(path, f"a variable that does not end after {size} bytes")
     return memoryview(content)
@@ -122,7 +122,7 @@ def _check(path: FilePath, name: str, matrix: memoryview, order: str, *, in_cell
             more = _check(path, name, cell, order, in_cell=True) if len(cell) else (0, 1)
             values, arrays = values + more[0], arrays + more[1]
         if arrays - 1 != count:
-            raise _damaged(path, f"a cell array of {arrays - 1} cells that claims {count}")
+            raise _damaged(path, f"a cell array of {arrays - 1} cells whose header says {count}")
         return values, arrays
     if is_complex or (kind not in NUMERIC and kind != "char"):
         what = "complex numbers" if is_complex else f"class {kind}"
@@ -130,9 +130,9 @@ def _check(path: FilePath, name: str, matrix: memoryview, order: str, *, in_cell
     data_kind, data = next(contents, (1, memoryview(b"")))
     held = len(data) // SIZES.get(data_kind, len(data) + 1)
     if held < count or (kind != "char" and held != count):
-        raise _damaged(path, f"a variable of {held} values that claims {count}")
+        raise _damaged(path, f"a variable of {held} values whose header says {count}")
     return count, 1
 
 
 def _damaged(path: FilePath, what: str) -> ReadError:
-    return ReadError(f"{path} has {what}: it is cut off or damaged, save it again")
+    return ReadError(f"{path} has {what}: it is cut off or damaged; save it again")

@@ -37,14 +37,15 @@ def read_npy(path: FilePath) -> SequenceData:
     Parameters
     ----------
     path : str or path-like
-        An array of real numbers of shape (N, T, d), N sequences, or (T, d) or (T,), one sequence (cut it with
-        `windows`).
+        An array of real numbers. The shape is (N, T, d) for N sequences, and (T, d) or (T,) for one sequence (`windows`
+        splits it).
 
     Returns
     -------
     SequenceData
         float32 is kept, and other dtypes are converted to float64; NaN is kept. An array of 64 MiB or more is
-        memory-mapped: it stays on disk, read-only, and is read when it is used, so do not change the file meanwhile.
+        memory-mapped: it stays on disk, is read-only, and is read when it is used. Do not change the file during this
+        time.
 
     Raises
     ------
@@ -77,9 +78,9 @@ def read_npz(path: FilePath) -> SequenceData:
     path : str or path-like
         The array ``X`` (or ``sequences``) of shape (N, T, d), or of shape (sum of lengths, d) with the array
         ``lengths``; or, without these two names, one (T, d) array per sequence in natural order of the names (``x2``
-        before ``x10``). Optional arrays: ``y`` or ``labels`` (N,), ``sampling_rate``, ``channel_names`` (d,).
-        Further arrays next to ``X`` are ignored. A table ``X`` (N, d) with N > 1 labels is N sequences of one row.
-        Or a sparse matrix, as `scipy.sparse.save_npz` writes one in the formats csr, csc and coo.
+        before ``x10``). Optional arrays: ``y`` or ``labels`` (N,), ``sampling_rate``, ``channel_names`` (d,). Further
+        arrays next to ``X`` are ignored. A table ``X`` (N, d) with N > 1 labels is N sequences of one row. The file can
+        also contain a sparse matrix that `scipy.sparse.save_npz` has written in the format csr, csc or coo.
 
     Returns
     -------
@@ -90,8 +91,8 @@ def read_npz(path: FilePath) -> SequenceData:
     Raises
     ------
     ReadError
-        If the file is empty, damaged or cut off, claims more than it holds, has members that NumPy would not write,
-        holds Python objects, or is too large for memory.
+        If the file is empty, damaged or cut off, if its header claims more data than the file contains, if it has
+        members that NumPy would not write or Python objects, or if it is too large for memory.
     FileNotFoundError
         If there is no such file.
 
@@ -117,7 +118,7 @@ def read_npz(path: FilePath) -> SequenceData:
 
 
 def read_array(path: FilePath, *, least: int = MAPPED) -> Float:
-    """Return the real numbers of a `.npy` file; errors are those of `read_npy`.
+    """Return the real numbers of a `.npy` file; raise as `read_npy` does.
 
     An array of float32 or float64 of at least so many bytes is mapped: it stays on disk, read-only.
     """

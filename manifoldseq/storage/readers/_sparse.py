@@ -85,8 +85,8 @@ def _ends(path: FilePath, load: Loader, entries: int, major: int) -> NDArray[np.
     ends = _whole(path, load, "indptr", major + 1)
     if ends[0] != 0 or ends[-1] != entries or (np.diff(ends) < 0).any():
         raise ReadError(
-            f"{path}, array 'indptr' does not rise from 0 to {entries}, the number of entries: it is damaged, save the "
-            "matrix again"
+            f"{path}, array 'indptr' does not increase from 0 to {entries}, the number of entries: it is damaged; save "
+            "the matrix again"
         )
     return ends
 
@@ -96,8 +96,7 @@ def _indices(path: FilePath, load: Loader, name: str, entries: int, size: int) -
     if entries and not 0 <= (least := int(found.min())) <= (most := int(found.max())) < size:
         wrong = least if least < 0 else most
         raise ReadError(
-            f"{path}, array {quoted(name)} has the index {wrong}, but indices must be below {size}: it is damaged, "
-            "save the "
-            "matrix again"
+            f"{path}, array {quoted(name)} has the index {wrong}, but indices must be below {size}: it is damaged; "
+            "save the matrix again"
         )
     return found

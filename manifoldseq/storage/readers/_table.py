@@ -28,7 +28,7 @@ class Table:
     """A frame of pandas with strings as column names, and its description for messages.
 
     `place` describes the position of a row in the file. The `levels` of an index are columns if they are requested. In
-    a table of `text`, numbers may have forms that pandas does not know.
+    a table of `text`, numbers may have forms that pandas does not read.
     """
 
     where: str
@@ -55,7 +55,7 @@ class Table:
         return [str(name) for name in self.frame.columns]
 
     def stamps(self, named: str | None = None) -> list[str]:
-        """Return the columns, and levels of the index, that hold dates or times; `named` is said to be the time."""
+        """Return the columns, and levels of the index, that hold dates or times; The column `named` is the time."""
         found = [name for name, kind in zip(self.header, self.frame.dtypes, strict=True) if _may_hold_stamps(kind)]
         if named is not None and named in self.frame.columns and named not in found and self.text is not None:
             found.append(named)
@@ -201,7 +201,7 @@ def of_table(table: Table, asked: Asked, *, named: bool = True) -> SequenceData:
 
 
 def without_row_names(columns: Columns, rows: Rows, header: Sequence[str]) -> tuple[Columns, Rows]:
-    """Leave out an index that counts rows, or says whence they came: its name does not make it a time."""
+    """Leave out an index that counts rows or names their origin; its name does not make it a time."""
     if rows.times is None or columns.certain or columns.time in header or are_times(rows.times, rows.ids):
         return columns, rows
     return replace(columns, time=None, certain=rows.ids is None), replace(rows, times=None)

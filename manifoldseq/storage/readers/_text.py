@@ -233,7 +233,7 @@ class TextTable:
             return False
 
     def numbers(self, column: Any) -> NDArray[np.float64]:
-        """Return the numbers of a column of texts, as pandas leaves it if some are in a form that it does not know."""
+        """Return the numbers of a column of texts, which pandas returns if it cannot read some of the numbers."""
         texts = column.fillna("").astype(str).str.strip()
         values = np.full(len(texts), np.nan)
         there = ~texts.str.lower().isin(_MISSING).to_numpy()
@@ -308,7 +308,7 @@ class TextTable:
 
 
 def read_cells(path: FilePath, delimiter: str = ",") -> list[tuple[int, list[str]]]:
-    """Return the cells of a small table as texts, such as one of names and labels.
+    """Return the cells of a small table, such as a table of names and labels, as texts.
 
     Parameters
     ----------

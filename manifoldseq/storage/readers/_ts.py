@@ -24,10 +24,10 @@ def read_ts(path: str | PathLike[str]) -> SequenceData:
     """Read sequences from a `.ts` file.
 
     The header consists of lines ``@key value``, comments start with ``#`` or ``%``, and after ``@data`` each line is
-    one case: channels separated by ``:``, values by ``,``, the class label (``@classLabel true …``) or the target
-    (``@targetLabel true``) last. Cases may differ in length; ``?`` is a missing value and becomes NaN. With
-    ``@timeStamps true`` values are pairs ``(time stamp,value)``, numbers or dates of ISO 8601, by which a case is
-    sorted.
+    one case. Channels are separated by ``:`` and values by ``,``. The class label (``@classLabel true …``) or the
+    target (``@targetLabel true``) is last. Cases may differ in length; ``?`` is a missing value and becomes NaN. With
+    ``@timeStamps true``, values are pairs ``(time stamp,value)``. The time stamps are numbers or dates of ISO 8601, and
+    each case is sorted by them.
 
     Parameters
     ----------
@@ -42,8 +42,8 @@ def read_ts(path: str | PathLike[str]) -> SequenceData:
     Raises
     ------
     ReadError
-        The message names the file, the line and what to do: not UTF-8, empty, no ``@data``, a value that
-        is not a number, or a case that does not fit the header.
+        If the file is not UTF-8 text, is empty or has no ``@data``, if a value is not a number, or if a case does not
+        fit the header. The message names the file, the line and the remedy.
     FileNotFoundError
         If there is no such file.
 

@@ -1,4 +1,4 @@
-"""Tables with one series per row, such as those of the UCR archive."""
+"""Tables with one series per row, such as the tables of the UCR archive."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -24,7 +24,7 @@ def holds_series(first: Sequence[str], file: TextTable) -> bool:
 
 
 def of_series(table: Table, named: bool, label: str | None, said: list[str]) -> SequenceData:
-    """Return one sequence of one channel for each row; a description of the interpretation is added to `said`."""
+    """Return one sequence of one channel for each row; a description of the interpretation is appended to `said`."""
     header = table.header
     ids = "id" if named and "id" in header else None
     of_label = label if label in header else None

@@ -52,7 +52,7 @@ _CANCELS = 1e3
 def log_bessel(order: float, kappa: Any, method: str = "exact") -> Array:
     """Return ln I_order(kappa), the logarithm of the modified Bessel function of the first kind.
 
-    Equivalent to ``np.log(scipy.special.iv(order, kappa))`` where that neither over- nor underflows.
+    Equivalent to ``np.log(scipy.special.iv(order, kappa))`` if `iv` neither overflows nor underflows.
 
     Parameters
     ----------
@@ -63,9 +63,9 @@ def log_bessel(order: float, kappa: Any, method: str = "exact") -> Array:
     method : {"exact", "paper"}
         ``"exact"``: `scipy.special.ive` below order 200, replaced by the power series (64) where it underflows, and the
         uniform expansion with six terms from order 200 on. The error is about 1e-14 times the larger of 1 and the
-        value, for orders up to 5e5 and kappa up to 1e8. Near a zero of the logarithm, the error is that of rounding
-        kappa. ``"paper"``: the leading term (68) of the uniform expansion. For orders up to zero, where (68) divides by
-        zero, the value is exact.
+        value, for orders up to 5e5 and kappa up to 1e8. Near a zero of the logarithm, the error equals the effect of
+        rounding kappa. ``"paper"``: the leading term (68) of the uniform expansion. For orders up to zero, where (68)
+        divides by zero, the value is exact.
 
     Returns
     -------
@@ -298,8 +298,7 @@ def concentration(M: int, length: Any, largest: float = np.inf) -> Array:
     """Return the kappa with A_M(kappa) = length, the norm of the mean of a von Mises-Fisher distribution.
 
     Newton's method starts at the approximation of Banerjee et al. (2005) and stays between the bounds of Amos (1974).
-    The relative error is a few units of rounding divided by ``1 - length``, which is the effect of rounding the length
-    itself.
+    The relative error is a few rounding units divided by ``1 - length``, as large as the effect of rounding the length.
 
     Parameters
     ----------

@@ -19,7 +19,7 @@ class Family:
     """An exponential family ``ln f(z | theta) = <t(z), natural> + offset`` on R^M, for the components of a mixture (7).
 
     A sweep over data needs only matrix products of t(z); everything else is done once per component. `check_family`
-    proves that the functions belong together.
+    tests that the functions are consistent with each other.
 
     Attributes
     ----------
@@ -29,7 +29,8 @@ class Family:
     directional : bool
         Whether the density is defined on the unit sphere. If it is, z is scaled to unit length (30) by default.
     manifolds : callable
-        ``manifolds(K, M)``: one manifold per parameter; its points have a leading axis of length K or are tuples of K.
+        ``manifolds(K, M)``: one manifold per parameter; the points of each manifold have a leading axis of length K, or
+        are tuples of length K.
     statistics : callable
         ``statistics(Z)``: the sufficient statistics t(z) of rows, (b, M) -> (b, F), of the same dtype.
     pullback : callable
@@ -40,7 +41,7 @@ class Family:
         ``gradient(parameters, S, counts, M)``: the derivative of ``sum_k S_k . natural_k + counts_k offset_k`` by every
         parameter.
     maximize : callable
-        ``maximize(S, counts, M)``: the parameters which maximize that sum. They are finite for components without rows.
+        ``maximize(S, counts, M)``: the parameters that maximize this sum. They are finite for components without rows.
     start : callable
         ``start(S, counts, M)``: initial parameters from the statistics of clusters; all components have the same
         spread.

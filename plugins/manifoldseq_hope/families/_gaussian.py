@@ -22,7 +22,7 @@ def gaussian(covariance_type: str = "diag", floor: float = 1e-6) -> Family:
     covariance_type : {"diag", "full"}
         The parameters are ``means`` (K, M) and ``variances`` (K, M), or ``covariances`` (K, M, M).
     floor : float
-        `Family.maximize` keeps variances (eigenvalues of covariances) at this value at least.
+        The lower bound of variances (of eigenvalues of covariances) in `Family.maximize`.
 
     Returns
     -------

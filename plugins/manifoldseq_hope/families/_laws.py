@@ -48,12 +48,12 @@ def check_family(family: Family, M: int = 3, K: int = 4, *, seed: int = 0) -> ms
         "gradient is the derivative of S . natural + counts offset": lambda: _gradient(family, Z, gamma, counts, rng),
         "maximize is where the gradient vanishes": lambda: _maximum(family, Z, gamma, counts, M),
         "maximize is finite for components without rows": lambda: _empty(family, Z, gamma, counts, M),
-        "start gives no component more of a maximum than maximize does": lambda: _start(family, Z, gamma, counts, M),
+        "the likelihood of start is at most the likelihood of maximize": lambda: _start(family, Z, gamma, counts, M),
         "centres are (K, M)": lambda: float(family.centres(_fitted(family, Z, gamma, counts, M)).shape != (K, M)),
         "rotate by the identity changes nothing": lambda: _rotation(family, Z, gamma, counts, M),
-        "draws have the mean statistics that the normalizer says": lambda: _draws(family, Z, gamma, counts, M, rng),
+        "draws have the mean statistics that the normalizer implies": lambda: _draws(family, Z, gamma, counts, M, rng),
     }
-    limits = {"draws have the mean statistics that the normalizer says": 5.0}
+    limits = {"draws have the mean statistics that the normalizer implies": 5.0}
     found = []
     for name, error_of in laws.items():
         try:

@@ -65,8 +65,8 @@ class ConvolutionalFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, B
     ----------
     model : estimator, optional
         `HOPE`, `PCAMovMF`, `VonMisesFisherMixture` (response: phi, equation 37), `SphericalKMeans` (the cosine), or
-        scikit-learn's ``KMeans`` or ``MiniBatchKMeans``. By default ``HOPE(400, n_latent="auto", kappa=40.0)``, with
-        fewer units if there are fewer than ten patches for each.
+        scikit-learn's ``KMeans`` or ``MiniBatchKMeans``. The default is ``HOPE(400, n_latent="auto", kappa=40.0)``,
+        with fewer units if there are fewer than ten patches per unit.
     patch_size : int or (int, int), optional
         Height and width of a patch; by default 6, or the size of the images if it is smaller.
     stride : int or (int, int)
@@ -97,10 +97,10 @@ class ConvolutionalFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, B
         The response of k-means: the mean distance of all centres minus the distance of the centre, or the distance, as
         printed in the paper, which is larger for distant centres.
     drop_empty : bool
-        Remove units without patches (footnote 7): clusters without a nearest patch, and components with a weight below
-        0.001 / K.
+        Whether to remove units without patches (footnote 7): clusters without a nearest patch, and components with a
+        weight below 0.001 / K.
     prefit : bool
-        The model is fitted already, and `fit` only computes the threshold.
+        Whether the model is already fitted. In this case, `fit` only computes the threshold.
     random_state : int, numpy.random.Generator, numpy.random.RandomState or None
         The random state of the patches, and of a model without its own random state.
 
@@ -117,7 +117,7 @@ class ConvolutionalFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, B
 
     Notes
     -----
-    Images may have an integer dtype, float32, or float64, which takes twice the time. They are read in parts:
+    Images may have an integer dtype, float32, or float64, which takes twice the time. Images are read in parts, so that
     memory-mapped arrays (``numpy.load(mmap_mode="r")``) are never in memory as a whole. With 6 x 6 patches, 28 x 28
     images, M = 20 and K = 400 the responses are matrix products of the projections, (patches x 21) (21 x 400).
 

@@ -177,5 +177,5 @@ def _array(path: Path, stream: gzip.GzipFile, n_axes: int, taken: int) -> NDArra
     raw = stream.read(count)
     if len(raw) < count or stream.read(1):
         held = f"{len(raw)} bytes" if len(raw) < count else "more bytes"
-        raise ValueError(f"{path} declares {shape} but contains {held}: it is truncated or damaged, fetch it again")
+        raise ValueError(f"{path} declares {shape} but contains {held}: it is truncated or damaged; fetch it again")
     return np.frombuffer(raw, np.uint8).reshape(shape)

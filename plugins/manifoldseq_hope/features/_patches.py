@@ -185,7 +185,7 @@ def read(images: Any, some: slice, dtype: Any, first: int = 0) -> Array:
         k = np.flatnonzero((rows > _largest(dtype)).any(axis=1))[0]
         raise ValueError(
             f"image {first + some.start + k} of X has pixels as large as {rows[k].max():.0e}, too large to be squared "
-            f"in {np.dtype(dtype)}: divide X by its largest"
+            f"in {np.dtype(dtype)}: divide X by its largest entry"
         )
     return pixels
 

@@ -49,7 +49,7 @@ class VectorFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
         The number K. ``"auto"`` is 200, or a third of the number of rows if it is smaller. With a single component all
         features are zero.
     center : bool
-        Subtract the mean of the training rows first. Set it to False if zero has a meaning.
+        Subtract the mean of the training rows first. Set `center` to False if zero has a meaning in your data.
     lift : float
         The value of the additional column, in units of the root mean square length of the rows. With this column,
         directions depend on the length of a row. 0 omits it, for rows that are compared by cosines, such as embeddings.
@@ -157,7 +157,7 @@ class VectorFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
             rows = self._lifted(rows)
             self.lift_ = float(self.lift) * _typical_length(rows)
         if not np.isfinite(self.lift_) or not np.isfinite(self.mean_).all():
-            raise ValueError("the entries of X are too large to be summed: divide X by the largest")
+            raise ValueError("the entries of X are too large to be summed: divide X by its largest entry")
         if self.center and not rows.any():
             raise ValueError("all rows of X are equal (or there is one sample): pass rows that differ")
         if self.lift_ > 0:

@@ -261,8 +261,8 @@ class HOPE(ProjectedMixture):
         Raises
         ------
         ValueError
-            For the reasons of `fit`, and if sizes, family, `prepare` or `normalize_z` differ from those of the first
-            batch.
+            For the reasons of `fit`, and if sizes, family, `prepare` or `normalize_z` differ from the settings of the
+            first batch.
         """
         if self.rows != "orthonormal":
             raise ValueError(f"partial_fit learns orthonormal rows, not rows={quoted(self.rows)}: use fit")

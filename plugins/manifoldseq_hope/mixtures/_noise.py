@@ -15,7 +15,7 @@ GRADIENTS = ("full", "simplified")
 
 
 def residual_energy(U: Array, S: Array) -> float:
-    """Return the sum of ``n' n`` (20) over rows whose second moment is ``S = X' X``, also where U U' is not I.
+    """Return the sum of ``n' n`` (20) over rows with the second moment ``S = X' X``; U U' may differ from I.
 
     Parameters
     ----------

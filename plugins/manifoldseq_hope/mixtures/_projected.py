@@ -98,7 +98,7 @@ class ProjectedMixture(  # pyright: ignore[reportIncompatibleMethodOverride]  # 
 
     @property
     def used_parameters_(self) -> dict[str, int]:
-        """The value of ``n_latent="auto"``; `choice_` has that of ``n_components="auto"``."""
+        """The value of ``n_latent="auto"``; `choice_` has the comparison for ``n_components="auto"``."""
         auto = hasattr(self, "weights_") and getattr(self, "n_latent", None) is not None
         return {"n_latent": len(self.components_)} if auto else {}
 
@@ -552,7 +552,9 @@ class ProjectedMixture(  # pyright: ignore[reportIncompatibleMethodOverride]  # 
             data = Data(rows, weight, self._second_moment(rows, weight), n, checked=True)
         energy = data.energy
         if not np.isfinite(energy):
-            raise ValueError(f"the entries of X are too large to be squared in {rows.dtype}: divide X by the largest")
+            raise ValueError(
+                f"the entries of X are too large to be squared in {rows.dtype}: divide X by its largest entry"
+            )
         if energy == 0:
             raise ValueError(
                 "X does not vary (one sample, equal rows, or values whose squares underflow): pass rows that differ"

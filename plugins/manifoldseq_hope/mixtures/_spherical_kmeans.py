@@ -42,7 +42,7 @@ class SphericalKMeans(ClassNamePrefixFeaturesOutMixin, ClusterMixin, Transformer
     max_iter : int
         The largest number of passes over the rows.
     tol : float
-        A start ends when the mean cosine changes by at most this.
+        A start ends when the mean cosine changes by at most `tol`.
     random_state : int, numpy.random.Generator, numpy.random.RandomState or None
         Seed of the random choices.
     init : str
@@ -62,7 +62,8 @@ class SphericalKMeans(ClassNamePrefixFeaturesOutMixin, ClusterMixin, Transformer
         The centres, which have unit length.
     labels_ : ndarray of shape (N,)
     inertia_ : float
-        The sum of 1 - cosine over the rows, with the cosine to the nearest centre: `objective_` times their number.
+        The sum of 1 - cosine over the rows, with the cosine to the nearest centre: `objective_` times the number of
+        rows.
     objective_ : float
         The smallest value of the cost of the model, the mean of 1 - cosine.
     n_iter_ : int

@@ -70,9 +70,9 @@ class VonMisesFisherMixture(ProjectedMixture):
     choice_ : manifoldseq.models.Choice
         With ``n_components="auto"``: the compared numbers, and `bic` of the training rows up to a constant.
     weights_, parameters_, concentrations_, directions_, threshold_
-        As of `HOPE`.
+        As in `HOPE`.
     objective_, log_likelihood_, n_iter_, history_, status_
-        As of `HOPE`.
+        As in `HOPE`.
 
     References
     ----------
@@ -186,9 +186,9 @@ class PCAMovMF(ProjectedMixture):
     components_ : ndarray of shape (M, D)
         The principal axes.
     weights_, parameters_, concentrations_, directions_, threshold_
-        As of `HOPE`.
+        As in `HOPE`.
     objective_, log_likelihood_, n_iter_, history_, status_
-        As of `HOPE`.
+        As in `HOPE`.
 
     Examples
     --------

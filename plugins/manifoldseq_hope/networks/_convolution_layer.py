@@ -27,8 +27,8 @@ class HOPEConvolution(module_base()):  # pyright: ignore[reportUntypedBaseClass]
     Attributes
     ----------
     U : manifoldseq.torch.OrthonormalParameter of shape (M, D)
-        The projection, or the identity if the model has none. Columns are those of `torch.nn.functional.unfold`:
-        channel by channel.
+        The projection, or the identity if the model has none. The columns have the order of
+        `torch.nn.functional.unfold`: channel by channel.
     weight : torch.nn.Parameter of shape (K, M)
         Concentrations times directions.
     bias : torch.nn.Parameter of shape (K,)
@@ -45,11 +45,11 @@ class HOPEConvolution(module_base()):  # pyright: ignore[reportUntypedBaseClass]
 
     Notes
     -----
-    The module uses float32; ``double()`` converts it to float64. The derivative of the square root of a sum of zero is
-    set to zero, because its units are not active. Derivatives near zero can be large: use small learning rates. The
-    features are those of `transform`, cell by cell; ``eta.unflatten(1, (down, right, K)).movedim(3, 1)`` is an image
-    for a further layer. All patches of an image are in memory: 76 kB for 28 x 28 pixels and 6 x 6 patches, and the same
-    amount for every 36 units.
+    The module uses float32; ``double()`` converts it to float64. If a sum is zero, the derivative of its square root is
+    set to zero, because no unit is active. Derivatives near zero can be large: use small learning rates. The features
+    equal the result of `transform`, cell by cell; ``eta.unflatten(1, (down, right, K)).movedim(3, 1)`` is an image for
+    a further layer. All patches of an image are in memory. For images of 28 x 28 pixels and patches of 6 x 6 pixels,
+    they need 76 kB; the responses need the same amount for every 36 units.
 
     References
     ----------

@@ -25,7 +25,7 @@ class HOPELayer(module_base()):  # pyright: ignore[reportUntypedBaseClass]
     n_latent : int
         The number M of rows of U, at most D.
     n_units : int
-        K, the units.
+        The number K of units.
     gamma : float
         Scale of the initial weights (41). U is the orthonormal factor of such a random matrix, and the bias is zero.
     orthonormal : bool
@@ -34,7 +34,7 @@ class HOPELayer(module_base()):  # pyright: ignore[reportUntypedBaseClass]
     Attributes
     ----------
     U : manifoldseq.torch.OrthonormalParameter of shape (M, D)
-        It is a plain `torch.nn.Parameter` if not `orthonormal`, or after `from_dense`.
+        U is a plain `torch.nn.Parameter` if `orthonormal` is False, or after `from_dense`.
     mu : torch.nn.Parameter of shape (K, M)
     bias : torch.nn.Parameter of shape (K,)
 

@@ -50,12 +50,13 @@ class HOPENetworkClassifier(ClassNamePrefixFeaturesOutMixin, TransformerMixin, C
     ----------
     layers : sequence of (M, K) or K
         ``(M, K)`` is a HOPE layer with M projections and K units, and a number K is an ordinary layer. ``(None, K)``
-        uses the smaller of the numbers of inputs and units for M. ``[(400, 1200), (400, 1200)]`` stacks two (Figure 3
-        (b)), ``[(400, 1200), 1200]`` puts a network on one (Figure 3 (a)), ``[1000]`` is the plain baseline.
+        uses the smaller of the numbers of inputs and units for M. ``[(400, 1200), (400, 1200)]`` is a stack of two HOPE
+        layers (Figure 3 (b)), ``[(400, 1200), 1200]`` is a HOPE layer followed by an ordinary layer (Figure 3 (a)), and
+        ``[1000]`` is the plain baseline.
     orthogonality : {"polar", "qr", "penalty", None}
-        ``"polar"``, ``"qr"``: every step keeps rows orthonormal, see `manifoldseq.torch`. ``"penalty"``: the gradient
-        (18) of the penalty of the paper, times `beta`, is added, and rows are only approximately orthonormal. None: a
-        linear bottleneck.
+        With ``"polar"`` and ``"qr"``, every step keeps rows orthonormal (see `manifoldseq.torch`). ``"penalty"``: the
+        gradient (18) of the penalty of the paper, times `beta`, is added, and rows are only approximately orthonormal.
+        None: a linear bottleneck.
     beta : float
         Weight of the penalty.
     criterion : {"softmax", "eta"} or callable
@@ -87,8 +88,8 @@ class HOPENetworkClassifier(ClassNamePrefixFeaturesOutMixin, TransformerMixin, C
     random_state : int, numpy.random.Generator, numpy.random.RandomState or None
         Seed of the random choices.
     n_jobs : int or None
-        The number of torch threads during training, -1 for one per core; None does not change it. The last bits may
-        depend on it.
+        The number of torch threads during training, -1 for one per core; None does not change it. The last digits of
+        the results can depend on this number.
     verbose : int
         1 logs the end of training, 2 every epoch: see `manifoldseq.estimators.fit_starts`.
 
@@ -190,7 +191,7 @@ class HOPENetworkClassifier(ClassNamePrefixFeaturesOutMixin, TransformerMixin, C
         ----------
         X : array-like of shape (N, D), or Windows
         y : array-like of shape (N,)
-            Labels, of at least two classes.
+            The labels, with at least two classes.
         validation : tuple of X and y, optional
             Rows that are not used for training. The error on them is measured after every epoch. Classes that do not
             occur in `y` count as errors.
@@ -200,8 +201,8 @@ class HOPENetworkClassifier(ClassNamePrefixFeaturesOutMixin, TransformerMixin, C
         Raises
         ------
         ValueError
-            For an invalid parameter, NaN, labels that are missing, of one class or of another type than those of
-            validation rows, `ReduceOnPlateau` without validation rows.
+            For an invalid parameter, NaN, missing labels, labels of one class only, labels of another type than the
+            labels of the validation rows, or `ReduceOnPlateau` without validation rows.
         ImportError
             If torch is not installed.
 
@@ -223,7 +224,7 @@ class HOPENetworkClassifier(ClassNamePrefixFeaturesOutMixin, TransformerMixin, C
         checkpoint: ms.storage.Checkpoint | str | Path | None = None,
         resume: bool = False,
     ) -> Self:
-        """Train as `fit` does, starting from given first layers, such as those of `HOPEStack`.
+        """Train as `fit` does, starting from given first layers, for example the layers of a `HOPEStack`.
 
         Parameters
         ----------
@@ -237,7 +238,7 @@ class HOPENetworkClassifier(ClassNamePrefixFeaturesOutMixin, TransformerMixin, C
         return self._train(X, y, tuple(layers), validation, observers, checkpoint, resume)
 
     def decision_function(self, X: ArrayLike | Windows) -> Array:
-        """Return the scores of the classes, (N, classes); for two classes the second minus the first, (N,)."""
+        """Return the scores of the classes, (N, classes); for two classes, the difference of the scores, (N,)."""
         scores = self._scores(X)
         return scores[:, 1] - scores[:, 0] if len(self.classes_) == 2 else scores
 

@@ -149,7 +149,7 @@ class HOPEStack(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClassifierMix
         checkpoint: ms.storage.Checkpoint | str | Path | None = None,
         resume: bool = False,
     ) -> Self:
-        """Learn the layers; with labels also the head, and the network if there is one.
+        """Learn the layers. With labels, also fit the head, and the network if there is one.
 
         Parameters
         ----------
@@ -161,10 +161,10 @@ class HOPEStack(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClassifierMix
         Raises
         ------
         ValueError
-            For an invalid parameter, NaN, labels of one class, fewer rows than components of a layer.
+            For an invalid parameter, NaN, labels of one class only, or fewer rows than components of a layer.
         KeyboardInterrupt
-            If Ctrl-C is pressed while a layer is learned without labels, because a stack needs all layers; `resume`
-            continues. Ctrl-C during fine-tuning ends it with the last complete epoch.
+            If Ctrl-C is pressed while a layer is learned without labels, because a stack needs all layers. `resume`
+            continues the fit. If Ctrl-C is pressed during fine-tuning, `fit` ends with the last complete epoch.
         """
         X = validate_rows(self, X, reset=True)
         codes = None if y is None else self._codes(X, y)

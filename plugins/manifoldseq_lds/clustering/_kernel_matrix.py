@@ -68,7 +68,7 @@ class LDSKernelMatrix(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Sequenc
     moment_weights_ : ndarray of shape (2 d,)
         Weights of the `MomentKernel`; absent if only dynamics are compared.
     n_features_in_ : int
-        Number of channels of the sequences, or of outputs of the `Systems`, of `fit`.
+        Number of channels of the sequences, or of outputs of the `Systems`, in the fit.
     feature_names_in_ : ndarray of str of shape (d,)
         Names of the channels, if every sequence of `fit` is a data frame.
     scale_ : ndarray of shape (d,)

@@ -127,7 +127,7 @@ class LDSKMeans(Chosen, ClassNamePrefixFeaturesOutMixin, TransformerMixin, Clust
 
     Each sequence is identified as a system; k-means runs in the feature space of a kernel on systems, with the squared
     distance ``k(x, x) + k(c, c) - 2 k(x, c)``. The centre of a cluster is the system that minimizes the mean squared
-    distance to its members: (7), (8) of Huang et al., sought among all stable systems.
+    distance to its members: (7), (8) of Huang et al., among all stable systems.
 
     Parameters
     ----------
@@ -136,11 +136,11 @@ class LDSKMeans(Chosen, ClassNamePrefixFeaturesOutMixin, TransformerMixin, Clust
         twelve and at most a quarter of the number of sequences. Twelve pairs of halves are clustered with each number,
         on one matrix of kernel values.
     n_states : int or str
-        Number of states of the identified systems, short for ``identifier=LDSIdentifier(n_states)``. ``"auto"``: chosen
-        in `fit` without labels, together with the delay, the mean, the stabilizer and `moments`; see the notes. With a
-        number, only dynamics are compared: on JapaneseVowels ``n_states=3`` has a purity of 0.64, while ``"auto"``,
-        which chooses three states as well, has a purity of 0.96. To change the number of states of a choice:
-        ``model.set_params(**{**fitted.choice_.best_params, "n_states": 4})``.
+        Number of states of the identified systems, short for ``identifier=LDSIdentifier(n_states)``. With ``"auto"``,
+        `fit` chooses the number without labels, together with the delay, the mean, the stabilizer and `moments`; see
+        the notes. With a number, only dynamics are compared: on JapaneseVowels ``n_states=3`` has a purity of 0.64,
+        while ``"auto"``, which chooses three states as well, has a purity of 0.96. To keep the chosen settings with
+        another number of states: ``model.set_params(**{**fitted.choice_.best_params, "n_states": 4})``.
     identifier : LDSIdentifier, optional
         Identifier of sequences; it is copied. It has no effect on `Systems`. With ``n_states="auto"``, and no number
         of states in the identifier, its delay, `center` and (for ``method="pca"``) `stabilizer` are also chosen if they
@@ -154,8 +154,8 @@ class LDSKMeans(Chosen, ClassNamePrefixFeaturesOutMixin, TransformerMixin, Clust
     moments : {"auto", "none", "level", "size", "both"}
         Moments that are compared in addition to the dynamics: the mean of each channel (``"level"``), its standard
         deviation (``"size"``), or both. The kernel is then a `MomentKernel`, whose widths are learned in `fit`, and
-        centres have moments, ``systems_.moments``. ``"auto"``: chosen together with the states if ``n_states="auto"``,
-        otherwise ``"none"``.
+        centres have moments, ``systems_.moments``. ``"auto"`` chooses the moments together with the states if
+        ``n_states="auto"``, and otherwise means ``"none"``.
     mean : str or CentreRule
         The rule for the centre of a cluster: a registered name, or an object. ``"exact"``: descent over all stable
         systems, which are points ``[A; C]`` with orthonormal columns (output-normal form), all centres at once. It
@@ -209,7 +209,7 @@ class LDSKMeans(Chosen, ClassNamePrefixFeaturesOutMixin, TransformerMixin, Clust
         squared distance), ``nfev``, ``mean_kernel_value``, ``moved`` (number of systems that changed cluster) and
         further columns.
     status_ : manifoldseq.Status
-        Why the best start ended; ``INTERRUPTED`` if Ctrl-C ended or prevented any start.
+        The reason why the best start ended; ``INTERRUPTED`` if Ctrl-C ended or prevented any start.
     n_clusters_ : int
         The number of clusters, K.
     choice_ : manifoldseq.models.Choice
@@ -221,18 +221,18 @@ class LDSKMeans(Chosen, ClassNamePrefixFeaturesOutMixin, TransformerMixin, Clust
         shows that the clusters are repeatable, not that they are correct. Absent if nothing was compared.
     agreement_ : float
         Mean adjusted Rand index between the best of the compared starts and the others, after a fit with
-        ``n_init="auto"`` and ``init="k-means++"``. The best of ten starts varies less than a single start, so that fits
-        with other seeds agree at least about as well.
+        ``n_init="auto"`` and ``init="k-means++"``. The best of ten starts varies less than a single start. Fits with
+        different seeds therefore agree at least about as well as this value.
     silhouette_ : float
-        Mean silhouette by distances in feature space: 1 for clusters far from each other, 0 between two. With more than
-        250 sequences, it is computed from 250 evenly spaced sequences, unless the fit has compared all pairs. NaN for
-        one cluster. Absent after `partial_fit`, and after Ctrl-C.
+        Mean silhouette by distances in feature space: 1 for members of well separated clusters, 0 for members between
+        two clusters. With more than 250 sequences, it is computed from 250 evenly spaced sequences, unless the fit has
+        compared all pairs. NaN for one cluster. Absent after `partial_fit`, and after Ctrl-C.
     moment_weights_ : ndarray of shape (2 d,)
         Weights of the `MomentKernel`; absent if only dynamics are compared.
     counts_ : ndarray of shape (K,), int
         Number of systems of each centre: the sizes of the clusters, or the numbers seen by `partial_fit`.
     n_features_in_ : int
-        Number of channels of the sequences, or of outputs of the `Systems`, of `fit`.
+        Number of channels of the sequences, or of outputs of the `Systems`, in the fit.
     feature_names_in_ : ndarray of str of shape (d,)
         Names of the channels, if every sequence of `fit` is a data frame.
     scale_ : ndarray of shape (d,)
@@ -247,8 +247,8 @@ class LDSKMeans(Chosen, ClassNamePrefixFeaturesOutMixin, TransformerMixin, Clust
     level and size of the channels are admitted if the kernel matrices of dynamics and moments are aligned (0.3 or
     more). Among the remaining settings, the one whose clusterings of random halves of the data agree best is chosen.
     Ties go to the setting that uses the most information. If forecasts do not beat a constant by more than their
-    standard error over sequences, dynamics are no reference for moments; level and size are then admitted without
-    alignment, also with systems that hardly differ.
+    standard error over sequences, dynamics are no reference for moments; level and size are then admitted without the
+    condition on alignment, even if the systems hardly differ.
 
     References
     ----------
@@ -321,9 +321,10 @@ class LDSKMeans(Chosen, ClassNamePrefixFeaturesOutMixin, TransformerMixin, Clust
         y : ignored
         observers, checkpoint, resume
             As in `manifoldseq.iterate`, for every start; the state contains ``x`` (the centres as stacked points),
-            ``labels`` and ``start`` (the number of the start). Each start has its own folder in the checkpoint, and so
-            has the choice for ``n_clusters="auto"``, whose events come first. The checkpoint also contains the choice
-            of the identification and the identified systems, which have no events.
+            ``labels`` and ``start`` (the number of the start). Each start has its own folder in the checkpoint. The
+            choice for ``n_clusters="auto"`` also has a folder, and observers receive its events first. The checkpoint
+            also contains the choice of the identification and the identified systems, for which observers receive no
+            events.
 
         Raises
         ------
@@ -333,8 +334,8 @@ class LDSKMeans(Chosen, ClassNamePrefixFeaturesOutMixin, TransformerMixin, Clust
         Warns
         -----
         UserWarning
-            If the choice of settings is limited: sequences that are too short for the settings of the others, dynamics
-            that predict nothing, or fewer than four sequences per cluster (``choice_.notes``).
+            If the data limit the choice of settings: some sequences are too short for the best settings of the others,
+            the dynamics predict nothing, or there are fewer than four sequences per cluster (``choice_.notes``).
         UserWarning
             Once, if output matrices of centres are rank-deficient, so that `systems_` contains the nearest systems.
             With ``mean="canonical"``, if centres are members beyond the bound; the warning gives the increase of the
@@ -449,8 +450,8 @@ class LDSKMeans(Chosen, ClassNamePrefixFeaturesOutMixin, TransformerMixin, Clust
             lost = float((kernel.diag(whole) - own)[deficient].max())
             warnings.warn(
                 f"the outputs C of centres {np.flatnonzero(deficient).tolist()} are rank-deficient, so that no "
-                "equivalent system has orthonormal outputs: systems_ contains the nearest systems, whose kernel with "
-                f"the centre is up to {lost:.2g} below that of the centre with itself; choose fewer states",
+                "equivalent system has orthonormal outputs: systems_ contains the nearest systems, whose kernel "
+                f"value with the centre is lower by up to {lost:.2g} than k(centre, centre); choose fewer states",
                 stacklevel=4,
             )
         return systems
@@ -467,7 +468,7 @@ class LDSKMeans(Chosen, ClassNamePrefixFeaturesOutMixin, TransformerMixin, Clust
         -------
         self
             The estimator with `labels_`, `mean_kernel_value_` and `inertia_` of the batch after the update; `history_`
-            and `status_` are those of an earlier fit.
+            and `status_` do not change.
 
         Raises
         ------

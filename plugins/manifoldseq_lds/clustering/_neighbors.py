@@ -46,8 +46,8 @@ def _check_classes(model: Any) -> None:
 class LDSNeighbors(ClassifierMixin, SequenceEstimator):
     """Find the sequences whose linear dynamical systems are nearest, score outliers, and classify by neighbours.
 
-    The distance is that of the feature space of a kernel, ``sqrt(k(x, x) + k(y, y) - 2 k(x, y))``. scikit-learn treats
-    the estimator as a classifier (folds are stratified), but `fit` does not require classes.
+    The distance is the distance in the feature space of a kernel, ``sqrt(k(x, x) + k(y, y) - 2 k(x, y))``. scikit-learn
+    treats the estimator as a classifier (folds are stratified), but `fit` does not require classes.
 
     Parameters
     ----------

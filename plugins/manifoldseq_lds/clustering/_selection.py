@@ -119,13 +119,13 @@ def choose_clustering(
     Buhmann 2004): the data are split into random halves, the same for all settings, and each half is clustered
     separately. The clusters that one half predicts for the other half are compared with the clustering of the other
     half by the adjusted Rand index. Candidates are the settings with the best forecasts whose halves agree as well as
-    those of the most stable setting, see `manifoldseq.models.preferred`. Among them, the largest number of clusters is
-    chosen, and the stability decides ties.
+    the halves of the most stable setting (see `manifoldseq.models.preferred`). Among the candidates, the setting with
+    the largest number of clusters is chosen. Ties go to the most stable setting.
 
     If only `n_clusters` is compared, halves are clustered on the kernel matrix of at most 480 sequences, or of eight
-    for each cluster, by the best of ten runs of k-means in feature space, whose centres are not systems. This
-    comparison is equally reliable and takes a few seconds. Otherwise the estimator is fitted to every half with every
-    setting.
+    sequences for each cluster. The best of ten runs of k-means in feature space is used; its centres are not systems.
+    This comparison is as reliable as fits of the estimator and takes a few seconds. Otherwise the estimator is fitted
+    to every half with every setting.
 
     Parameters
     ----------
@@ -146,8 +146,8 @@ def choose_clustering(
     Returns
     -------
     manifoldseq.models.Choice
-        The steps are those of the preceding choice of the settings of the identification (if they were not given), the
-        forecast errors (if the grid has settings of the identification) and the agreement of halves.
+        Its steps are the choice of the settings of the identification (if they were not given), the forecast errors (if
+        the grid has settings of the identification), and the agreement of halves.
 
     Raises
     ------

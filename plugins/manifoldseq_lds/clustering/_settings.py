@@ -273,7 +273,7 @@ def _of_noise(chosen: Setting, moments: str) -> str:
         "size": "the sizes of the channels are compared instead",
         "both": "levels and sizes of the channels are compared instead",
     }
-    said = f"; clusterings of halves agree by {chosen['figure']:.2f}" if "values" in chosen else ""
+    said = f"; the agreement of clusterings of halves is {chosen['figure']:.2f}" if "values" in chosen else ""
     return (
         "linear dynamical systems forecast these sequences no better than a constant does, so that "
         f"{counted[moments]}{said}"

@@ -87,14 +87,14 @@ class AtomFamily(ABC):
 
     @abstractmethod
     def updated(self, atom: Leaves, problem: AtomProblem, scale: float) -> tuple[Leaves, float]:
-        """Return a better atom, and the evaluations spent; `scale` multiplies step sizes."""
+        """Return a better atom, and the number of evaluations; `scale` multiplies step sizes."""
 
     def pack_atoms(self, atoms: Leaves) -> Any:
         """Return atoms in the packed form of their systems, for comparisons."""
         return self.pack(self.systems(atoms))
 
     def atoms(self, systems: Systems, n_atoms: int) -> ms.manifolds.Manifold:
-        """Return the manifold of atoms for some data; by default their space without constraints."""
+        """Return the manifold of atoms for given data; by default a Euclidean space without constraints."""
         shapes = [leaf.shape[1:] for leaf in self.chosen(systems[[0]])]
         return ms.manifolds.Product(*[ms.manifolds.Euclidean(n_atoms, *shape) for shape in shapes])
 
@@ -109,7 +109,7 @@ class AtomFamily(ABC):
         return None
 
     def better(self, atom: Leaves, other: Leaves, problem: AtomProblem) -> Leaves:
-        """Return the one of two atoms with the lower objective; used where `within` returns atoms."""
+        """Return the atom with the lower objective of two atoms; used if `within` returns atoms."""
         first, second = (self.weighted(one, problem)[0] for one in (atom, other))
         return atom if first <= second + _EQUAL * abs(second) else other
 

@@ -68,10 +68,8 @@ def _check_calibrated(model: Any) -> None:
         raise AttributeError("this LDSClassifier is not fitted yet: call fit before predict_proba")
     rare = model.classes_[np.bincount(model.targets_).argmin()]
     raise AttributeError(
-        f"probabilities are not available, because class {quoted(rare.item())} has one sequence in fit, which cannot "
-        "be "
-        f"held out to "
-        "calibrate them: pass two or more sequences of each class"
+        f"probabilities are not available, because class {quoted(rare.item())} has only one sequence in fit, so that "
+        "it cannot be held out for the calibration: pass two or more sequences of each class"
     )
 
 
@@ -83,15 +81,15 @@ class LDSClassifier(ClassifierMixin, SequenceEstimator):
     method : {"svm", "nearest", "residual", "ridge"}
         ``"svm"``: one-against-rest support vector machines on the kernel. ``"nearest"``: the class of the nearest
         training system in feature space. ``"residual"``: sparse coding over all training systems; the predicted class
-        is the one whose atoms and codes reconstruct the system best. ``"ridge"``: ridge regression (0.1) from these
+        is the class whose atoms and codes reconstruct the system best. ``"ridge"``: ridge regression (0.1) from these
         codes to the classes.
     n_states : int or str
         The number of states of the identified systems, a short form of ``identifier=LDSIdentifier(n_states)``.
     identifier : LDSIdentifier, optional
         The identification of sequences. The object is copied, and it is not used for `Systems`. With
         ``n_states="auto"``, settings that are not given are chosen by leave-one-out predictions of the labels: first
-        states and delay, then moments and centring for the three best of them. If a class has only one sequence, the
-        rule of `LDSKMeans` is used instead.
+        the number of states and the delay, then moments and centring for the three best combinations. If a class has
+        only one sequence, the rule of `LDSKMeans` is used instead.
     kernel : str or kernel object
         A registered name, or an object with the methods of a kernel.
     moments : {"auto", "none", "level", "size", "both"}
@@ -177,7 +175,7 @@ class LDSClassifier(ClassifierMixin, SequenceEstimator):
         y : array-like of shape (N,)
         observers, checkpoint, resume
             As in `manifoldseq.models.Stages`: an iteration compares one setting, identifies one batch of sequences, or
-            fits the classifier to all sequences or to those outside one fold.
+            fits the classifier to all sequences or to the sequences outside one fold.
 
         Raises
         ------
@@ -245,8 +243,8 @@ class LDSClassifier(ClassifierMixin, SequenceEstimator):
         Returns
         -------
         ndarray of shape (N, n_classes), or (N,) for two classes
-            Larger scores mean more evidence. For two classes, the result is the score of the second minus that of the
-            first.
+            Larger scores mean more evidence. For two classes, the result is the score of the second class minus the
+            score of the first class.
         """
         scores = self._class_scores(X)
         return scores[:, 1] - scores[:, 0] if len(self.classes_) == 2 else scores

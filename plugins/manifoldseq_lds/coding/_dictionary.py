@@ -112,7 +112,7 @@ class LDSDictionaryLearning(ClassNamePrefixFeaturesOutMixin, TransformerMixin, S
         A registered name, such as ``"projection"``, or a kernel object.
     alpha : float
         The sparsity factor lambda of problem (9), with kernel values that are not normalized. (The authors' toolbox
-        minimizes half the squared distance plus ``.1 |z|_1``, which is alpha=0.2.)
+        minimizes half the squared distance plus ``0.1 |z|_1``, which corresponds to alpha=0.2.)
     method : {"lbfgs", "canonical", "pgd"}, or a registered name or AtomFamily
         ``"lbfgs"``: descent on problem (10) by L-BFGS over all stable systems, for kernels that are functions of the
         observability subspace alone; the objective never increases. ``"canonical"``: the same for problem (12) of the
@@ -251,9 +251,9 @@ class LDSDictionaryLearning(ClassNamePrefixFeaturesOutMixin, TransformerMixin, S
         groups : array-like of shape (N,), optional
             The group of each sequence, such as its video, for a `batch_size` of two numbers.
         observers, checkpoint, resume
-            As in `manifoldseq.iterate`, for every start; the state holds ``x`` (the atoms as stacked arrays), ``codes``
-            and ``start``, its number. The checkpoint also contains the choice of the identification and the identified
-            systems, which have no events.
+            As in `manifoldseq.iterate`, for every start; the state contains ``x`` (the atoms as stacked arrays),
+            ``codes`` and ``start`` (the number of the start). The checkpoint also contains the choice of the
+            identification and the identified systems, for which observers receive no events.
 
         Raises
         ------
@@ -314,11 +314,11 @@ class LDSDictionaryLearning(ClassNamePrefixFeaturesOutMixin, TransformerMixin, S
         return self
 
     def partial_fit(self, X: SequencesOrSystems, y: object = None) -> Self:
-        """Update the dictionary with one mini-batch of sequences or systems; the first one also starts it.
+        """Update the dictionary with one mini-batch of sequences or systems; the first batch initializes it.
 
-        The batch is coded and every atom is updated: within the bound of (12) by Algorithm 1 with constant rates
-        `step_size` (see `set_params`), over all stable systems by a step with the first of these rates, or a shorter
-        step. Channels are scaled as in the first batch. After `fit`, its dictionary is updated.
+        The batch is coded, and every atom is updated. Within the bound of (12), the update is Algorithm 1 with constant
+        rates `step_size` (see `set_params`). Over all stable systems, it is a step with the first of these rates, or a
+        shorter step. Channels are scaled as in the first batch. After `fit`, the method updates the fitted dictionary.
 
         Parameters
         ----------

@@ -212,7 +212,7 @@ class Batches:
 
 
 def hierarchical_batch(groups: Rows, n_groups: int, n_each: int, rng: np.random.Generator) -> Rows:
-    """Return rows of a mini-batch: random groups, then random data of each (all data of smaller groups).
+    """Return the rows of a mini-batch: random data of random groups (all data of groups that are smaller).
 
     Parameters
     ----------

@@ -66,9 +66,9 @@ class LDSSparseCoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Sequence
     n_atoms : int
         The number of atoms; ignored for `Systems` and ``"all"``.
     n_states : int or str
-        The number of states of the identified systems; short for ``identifier=LDSIdentifier(n_states)``. ``"auto"`` is
-        chosen in `fit` without labels, as in `LDSKMeans`. If a dictionary is given, ``"auto"`` is the default of
-        `LDSIdentifier`: set the value with which the systems of the dictionary were identified.
+        The number of states of the identified systems; short for ``identifier=LDSIdentifier(n_states)``. With
+        ``"auto"``, `fit` chooses the number without labels, as in `LDSKMeans`. If a dictionary is given, ``"auto"`` is
+        the default of `LDSIdentifier`: set the value with which the systems of the dictionary were identified.
     identifier : LDSIdentifier, optional
         The identification of sequences, by default ``LDSIdentifier()``. The object is copied, and it is not used for
         `Systems`.
@@ -167,8 +167,8 @@ class LDSSparseCoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Sequence
             atoms = systems if given is None else given
             if (atoms.n_outputs, atoms.n_states) != (systems.n_outputs, systems.n_states):
                 raise ValueError(
-                    f"the dictionary has {atoms.n_outputs} outputs and {atoms.n_states} states, the data "
-                    f"{systems.n_outputs} and {systems.n_states}: identify both in the same way"
+                    f"the dictionary has {atoms.n_outputs} outputs and {atoms.n_states} states, but the data "
+                    f"have {systems.n_outputs} and {systems.n_states}: identify both in the same way"
                 )
         else:
             if len(systems) < self.n_atoms:

@@ -30,7 +30,7 @@ def sweep(
     covariance_type: str = "spherical",
     held: bool = False,
 ) -> tuple[Systems, Filtered]:
-    """Return systems whose likelihood is at least that of the given systems, and the filter of the given systems.
+    """Return systems with at least the likelihood of the given systems, and the filter of the given systems.
 
     Parameters
     ----------

@@ -51,7 +51,7 @@ class Ends:
         return [x[: -self.n_steps] for x in arrays], np.stack([x[-self.n_steps :] for x in arrays])
 
     def r2(self, forecast: Any) -> float:
-        """Return 1 minus the total squared error divided by that of the mean of the preceding steps."""
+        """Return 1 minus the total squared error divided by the squared error of the mean of the preceding steps."""
         return 1 - float(np.nansum((self.truth - forecast) ** 2)) / self._total
 
 

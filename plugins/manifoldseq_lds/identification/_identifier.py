@@ -102,13 +102,13 @@ class LDSIdentifier(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None)
         State dimension n. ``method="pca"`` allows at most channels × delay states, the other methods any number.
         ``"auto"`` is chosen in `fit`: for ``"pca"`` the number with the least squared error of one-step predictions in
         the last fifth of each sequence, for systems identified from the first four fifths (at most 50 numbers are
-        tried); for ``"n4sid"`` and ``"em"``, whose prediction errors hardly depend on the number of states, the one
+        tried); for ``"n4sid"`` and ``"em"``, whose prediction errors hardly depend on the number of states, the number
         with the least singular value criterion of Bauer (2001) on the canonical correlations of past and future (at
         most 16 numbers are tried). ``"energy:0.95"`` uses the fewest states that explain this share of the sum of
-        squares of all sequences in `fit`. None uses 5 states for ``"pca"`` and in `partial_fit`, or the largest number
-        that channels × delay and the shortest sequence of `fit` allow if this number is smaller, and chooses as
-        ``"auto"`` does for ``"n4sid"`` and ``"em"``. Estimators with ``n_states="auto"`` choose the number of an
-        identifier that has None or ``"auto"``, by a figure of their own.
+        squares of all sequences in `fit`. For ``"pca"`` and in `partial_fit`, None uses 5 states, or fewer if channels
+        × delay or the shortest sequence of `fit` allows fewer. For ``"n4sid"`` and ``"em"``, None is the same as
+        ``"auto"``. If the identifier of an estimator with ``n_states="auto"`` has None or ``"auto"``, the estimator
+        chooses the number by its own criterion.
     center : bool or "auto"
         Subtract the mean of each output of each sequence, and store it in `Systems.mean`. Set it to False if the means
         distinguish the sequences. ``"auto"`` means True, except in estimators that choose settings
@@ -157,8 +157,8 @@ class LDSIdentifier(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None)
         for short sequences). Ten sweeps of expectation maximization with fixed A and C then estimate the covariances.
         ``"em"`` continues with `max_iter` sweeps that estimate all parameters from the recorded values alone. A
         sequence that spans fewer than n dimensions has the system of ``"pca"``. An estimate of ``"n4sid"`` is rejected
-        if its log-likelihood per recorded value is lower than that of ``"pca"`` by more than 1: ten sweeps that
-        estimate all parameters then start from ``"pca"``.
+        if its log-likelihood per recorded value is lower by more than 1 than the log-likelihood of ``"pca"``. In this
+        case, ten sweeps that estimate all parameters start from ``"pca"``.
     covariance_type : {"diag", "full", "spherical"}
         The covariance of the output noise for ``"n4sid"`` and ``"em"``: one variance for each output, a full matrix, or
         one variance for all outputs. A full matrix for m outputs needs many times m time steps.
@@ -287,7 +287,7 @@ class LDSIdentifier(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None)
         checkpoint: ms.storage.Checkpoint | str | Path | None = None,
         resume: bool = False,
     ) -> Self:
-        """Validate the sequences, compute the scale of each channel, and choose the number of states if it is a rule.
+        """Validate the sequences, compute the scale of each channel, and choose the number of states if required.
 
         Parameters
         ----------
@@ -313,12 +313,11 @@ class LDSIdentifier(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None)
         """Update the system of a growing recording from its next piece, in constant memory.
 
         Only ``method="n4sid"`` supports it. After each piece, `systems_` has the system of all pieces so far, and
-        `scale_` the scale.
-        A, C and the mean are those of a fit on the whole recording, up to 1e-6 if the recording has twice as many
-        windows as a window has values (with inputs, the mean is less exact); B, D and the covariances maximize the
-        likelihood of its windows of ten steps, whereas a fit on the whole recording uses all steps at once.
-        ``systems_.x1`` is zero and ``P1`` the covariance of the states, so that `filter`, `smooth`, `forecast` and
-        `log_likelihood` accept any part of the recording with ``systems=systems_``.
+        `scale_` the scale. A, C and the mean equal the result of a fit on the whole recording, up to 1e-6 if the
+        recording has at least twice as many windows as a window has values (with inputs, the mean is less exact). B, D
+        and the covariances maximize the likelihood of the windows of ten steps, whereas a fit on the whole recording
+        uses all steps at once. ``systems_.x1`` is zero and ``P1`` the covariance of the states, so that `filter`,
+        `smooth`, `forecast` and `log_likelihood` accept any part of the recording with ``systems=systems_``.
 
         Parameters
         ----------
@@ -439,9 +438,9 @@ class LDSIdentifier(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None)
         Returns
         -------
         Systems
-            With ``m = d * delay`` outputs, first states, noise factors, output noise, and means if `center`; with the
-            covariances of first states unless ``method="pca"``, and B and D if there are inputs. `A_estimate` is A
-            before stabilization.
+            Systems with ``m = d * delay`` outputs, first states, noise factors, output noise, and means if `center`.
+            They also have the covariances of first states unless ``method="pca"``, and B and D if there are inputs.
+            `A_estimate` is A before stabilization.
         """
         return self._identified(X, inputs)
 
@@ -464,7 +463,7 @@ class LDSIdentifier(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None)
     ) -> Modes:
         """Return the frequency, damping and shape of each mode of sequences, before stabilization.
 
-        The modes are those of the estimate of `method`, for any stabilizer. ``center=True`` subtracts the mean of the
+        The modes belong to the estimate of `method` before stabilization. ``center=True`` subtracts the mean of the
         record. If the record ends within a period of an oscillation, this mean is not the mean of the oscillation, and
         the modes are slightly biased. ``center=False`` with one more state for a nonzero mean has no such bias.
 
@@ -484,10 +483,11 @@ class LDSIdentifier(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None)
         Warns
         -----
         UserWarning
-            If `delay` is too short: with 4 or 16 times the delay (as far as a sequence has four times as many steps),
-            the frequency of a mode with 5 % of the squared outputs differs by more than 5 %, and forecasts over a
-            quarter of the period of the slowest of these modes have at most half the squared error. The message names
-            the delay from which on the frequencies stay. Sequences with inputs are not compared.
+            If `delay` is too short. Two conditions must hold with 4 or 16 times the delay (if a sequence has at least
+            four times as many steps as the longer delay). First, the frequency of a mode with 5 % of the squared
+            outputs differs by more than 5 %. Second, forecasts over a quarter of the period of the slowest of these
+            modes have at most half the squared error. The message names a sufficient delay. Sequences with inputs are
+            not compared.
 
         Examples
         --------
@@ -641,9 +641,9 @@ class LDSIdentifier(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None)
         """Return bounds between which each of the steps after the end of sequences lies with a given probability.
 
         The bounds are normal intervals around `forecast` with the standard deviations of `forecast`, widened until they
-        have the given coverage of the continuations of simulated sequences. The coverage refers to each single step and
-        channel, and assumes that the model is correct. The bounds for 0.9 are
-        ``mean ± 1.645 * std`` of ``forecast(return_std=True)``.
+        contain the continuations of simulated sequences with the given coverage. The coverage refers to each single
+        step and channel, and assumes that the model is correct. The bounds for 0.9 are ``mean ± 1.645 * std`` of
+        ``forecast(return_std=True)``.
 
         Parameters
         ----------
@@ -750,7 +750,7 @@ class LDSIdentifier(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None)
         X : list of array-like of shape (T_i, d)
             NaN marks missing values, for any value of `missing`.
         systems : Systems, optional
-            One per sequence; by default those of the sequences.
+            One system per sequence; by default, the systems are identified from the sequences.
         inputs : list of array-like of shape (T_i, p), optional
 
         Returns
@@ -777,8 +777,8 @@ class LDSIdentifier(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None)
     ) -> StateEstimates:
         """Estimate each state from all outputs, by the Kalman smoother.
 
-        Parameters and result are those of `filter`. With a delay, an expected output and its variance are averages over
-        the states to which the output belongs.
+        The parameters and the result are the same as for `filter`. With a delay, an expected output and its variance
+        are averages over the states to which the output belongs.
         """
         return self._estimates(X, systems, inputs, smoothing=True)
 
@@ -822,7 +822,7 @@ class LDSIdentifier(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None)
         ----------
         X : list of array-like of shape (T_i, d)
         systems : Systems, optional
-            One per sequence.
+            One system per sequence.
         inputs : list of array-like of shape (T_i, p), optional
 
         Returns
@@ -879,7 +879,7 @@ class LDSIdentifier(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None)
         ----------
         X : list of array-like of shape (T_i, d)
         systems : Systems, optional
-            One per sequence; by default those of the sequences.
+            One system per sequence; by default, the systems are identified from the sequences.
         inputs : list of array-like of shape (T_i, p), optional
 
         Returns

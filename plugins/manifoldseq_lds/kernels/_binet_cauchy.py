@@ -189,7 +189,7 @@ class BinetCauchyKernel:
         return float(beta @ values), self._root * gA.T, gU, np.einsum("iab,ib->a", R, P.x1)
 
     def self_term(self, point: Any) -> tuple[float, tuple[Array, ...]]:
-        """Return the value and the Euclidean gradient of k(S, S), twice the gradient in one argument by symmetry."""
+        """Return the value and the Euclidean gradient of k(S, S), which is twice the gradient in one argument."""
         own = self.pack([(transition(point), *point[2:])])
         value, gradient = self.weighted(point, own, [1.0])
         return value, tuple(2 * g for g in gradient)

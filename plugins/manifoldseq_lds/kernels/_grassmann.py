@@ -51,9 +51,9 @@ class PackedFrames:
 class GrassmannKernel:
     """The projection kernel of finite observability subspaces, ``norm(O1' O2, "fro")**2`` with orthonormal O.
 
-    O spans the columns of ``[C; C A; ...; C A^(L-1)]``, with L = `n_steps`: Grass-3 of Huang et al. has three. Values
-    are between 0 and n; for large L the kernel converges to the projection kernel (5). The stacked matrices are never
-    formed: a pair costs one product of output matrices and L - 1 small ones.
+    The columns of O span the columns of ``[C; C A; ...; C A^(L-1)]`` with L = `n_steps`. Grass-3 of Huang et al. has L
+    = 3. Values are between 0 and n; for large L the kernel converges to the projection kernel (5). The stacked matrices
+    are never formed: a pair of systems costs one product of output matrices and L - 1 products of small matrices.
 
     Parameters
     ----------

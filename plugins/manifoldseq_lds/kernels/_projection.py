@@ -22,7 +22,7 @@ class ProjectionKernel(OutputNormalKernel):
     The error is below 1e-12 up to spectral radius 0.999, also for defective A with n of 5 or less, relative to n; for
     defective A with n = 10 it is below 3e-12. In single precision it is about 1e-6.
 
-    ``convex_in_output`` says that k is convex and quadratic in the output matrix of one argument.
+    ``convex_in_output`` declares that k is convex and quadratic in the output matrix of one argument.
 
     Parameters
     ----------

@@ -62,8 +62,9 @@ class SymmetricProjectionKernel:
 
     Notes
     -----
-    Outputs need orthonormal columns. Eigenvalues of a part can exceed those of A, but not its largest singular value:
-    systems after soft normalization, and points of the canonical manifold, never raise this error.
+    Outputs need orthonormal columns. Eigenvalues of a part can be larger than the eigenvalues of A, but not larger than
+    the largest singular value of A. Systems after soft normalization, and points of the canonical manifold, therefore
+    never raise this error.
 
     Examples
     --------

@@ -24,7 +24,7 @@ Rows = NDArray[np.int64]
 class CentreTask(Protocol):
     """The input of a `CentreRule`: the systems that are clustered, under a kernel.
 
-    Points are those of ``manifold``: ``(lam, V, U)`` for the system ``A = diag(lam) V, C = U``, see `canonical_form`.
+    Points are points of ``manifold``: ``(lam, V, U)`` for the system ``A = diag(lam) V, C = U``, see `canonical_form`.
     """
 
     @property

@@ -176,7 +176,8 @@ def solve_common_problem(
     """Minimize ``sum_i beta_i k(S, S_i) + own k(S, S)``: the common problem (11), (12), in the span of the outputs.
 
     Every iterate of the output matrix stays in the span of its start and the data. For many outputs the problem is
-    therefore solved in coordinates of that span. The solution equals the one without compression, up to rounding.
+    therefore solved in coordinates of that span. The solution equals the solution without compression, up to rounding
+    errors.
 
     Every stable observable system has an output-normal representative, ``A'A + C'C = I``, so that kernels that are
     functions of the observability subspace alone (``projection``, ``martin``, ``martin-rbf``) are minimized over all
@@ -200,8 +201,8 @@ def solve_common_problem(
     start : {"medoid", "random"} or a point ``(lam, V, U)``
         ``"medoid"`` is the datum with the smallest objective.
     compress : {"auto", True, False}
-        Whether to compute in the span. ``"auto"`` compresses if it is expected to save time, for kernels that depend
-        only on products ``C_i' C_j`` (``products_only``), as all bundled kernels do.
+        Whether to compute in the span of the outputs. ``"auto"`` compresses if it is expected to save time, for kernels
+        that depend only on products ``C_i' C_j`` (``products_only``), as all bundled kernels do.
     solver, **options
         As in `manifoldseq.minimize`.
 
@@ -210,7 +211,7 @@ def solve_common_problem(
     manifoldseq.Result
         The result with a point ``(lam, V, U)``; U of shape (m, n) has orthonormal columns. Over all stable systems the
         singular values lam may have any size. If the point is a datum that the search did not reach, `grad_norm` is
-        None. If it exceeds the bound of (12), `feasibility` is the excess. Status and history are those of the search.
+        None. If it exceeds the bound of (12), `feasibility` is the excess. Status and history describe the search.
 
     Warns
     -----
@@ -222,7 +223,8 @@ def solve_common_problem(
     Raises
     ------
     ValueError
-        If weights are not one finite number per system, or if the kernel does not allow compression.
+        If `beta` does not have one finite number per system, or if `compress` is True and the kernel does not support
+        compression.
 
     References
     ----------

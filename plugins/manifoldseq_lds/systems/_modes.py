@@ -48,7 +48,7 @@ class Modes:
 def modes(systems: Systems, sampling_rate: float | None = None) -> Modes:
     """Return the frequency, damping and shape of each mode of systems.
 
-    The modes are those of A, which a stabilizer may have changed. `LDSIdentifier.modes` returns the estimated modes of
+    The modes belong to A, which a stabilizer may have changed. `LDSIdentifier.modes` returns the estimated modes of
     sequences before stabilization.
 
     Parameters

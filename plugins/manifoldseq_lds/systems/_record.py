@@ -226,7 +226,7 @@ class Systems:
 
     @classmethod
     def concatenate(cls, parts: Iterable[Self]) -> Self:
-        """Join records along the first axis; all need the same fields and sizes.
+        """Join records along the first axis; all records must have the same fields and sizes.
 
         Examples
         --------
@@ -250,7 +250,7 @@ class Systems:
 
     @classmethod
     def trusted(cls, values: dict[str, Array | None]) -> Self:
-        """Return a record of float64 arrays that are known to be valid; they are not copied, and become read-only."""
+        """Return a record of valid float64 arrays without checks; the arrays are not copied and become read-only."""
         made = object.__new__(cls)
         made._set(values)
         return made

@@ -78,15 +78,15 @@ class BagOfSystems(ClassNamePrefixFeaturesOutMixin, TransformerMixin, SequenceEs
         The codewords.
     window_, stride_ : int
     choice_ : manifoldseq.models.Choice
-        How ``n_states="auto"`` was decided, from the blocks; absent if it was given.
+        The choice of settings for ``n_states="auto"``, from the blocks; absent if the number was given.
     moment_weights_ : ndarray of shape (2 d,)
         Weights of the `MomentKernel`; absent if only dynamics are compared.
     n_features_in_ : int
         Channels of the sequences, or pixels of a block.
     feature_names_in_ : ndarray of str of shape (d,)
-        Names of the channels, where every sequence of `fit` is a data frame.
+        Names of the channels, if every sequence of `fit` is a data frame.
     scale_ : ndarray of shape (d,)
-        What each of them is divided by.
+        The divisor of each channel, or of each pixel.
 
     Examples
     --------
@@ -235,13 +235,13 @@ class PyramidPooling(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Sequence
     cells_ : int
         Number of cells of all levels.
     choice_ : manifoldseq.models.Choice
-        How ``n_states="auto"`` was decided, from the blocks; absent if it was given.
+        The choice of settings for ``n_states="auto"``, from the blocks; absent if the number was given.
     n_features_in_ : int
         Channels of the sequences, or pixels of a block.
     feature_names_in_ : ndarray of str of shape (d,)
-        Names of the channels, where every sequence of `fit` is a data frame.
+        Names of the channels, if every sequence of `fit` is a data frame.
     scale_ : ndarray of shape (d,)
-        What each of them is divided by.
+        The divisor of each channel, or of each pixel.
 
     Examples
     --------
@@ -430,8 +430,8 @@ def _given(X: Any) -> list[Blocks] | None:
             raise ValueError(f"item {i} has no blocks: cut all videos into blocks, or none")
         if size != sizes[0]:
             raise ValueError(
-                f"the blocks of item {i} have {size} pixels but those of item 0 have {sizes[0]}: cut all videos in the "
-                "same way"
+                f"the blocks of item {i} have {size} pixels, but the blocks of item 0 have {sizes[0]}: cut all videos "
+                "in the same way"
             )
     return list(X)
 

@@ -20,7 +20,9 @@ def load_faiss() -> Any:
     try:
         import faiss  # pyright: ignore[reportMissingImports]
     except ImportError as error:
-        raise ImportError("the peers need faiss: pip install 'manifoldseq-papers[faiss]'") from error
+        raise ImportError(
+            "the comparison with other libraries needs faiss: pip install 'manifoldseq-papers[faiss]'"
+        ) from error
     return faiss
 
 

@@ -131,7 +131,7 @@ def example(folder: Path) -> Path:
 
 
 def read_audio(path: str | os.PathLike[str]) -> tuple[Samples, int]:
-    """Read a SPHERE or RIFF file of 16-bit samples; the results and errors are those of `read_sphere`."""
+    """Read a SPHERE or RIFF file of 16-bit samples; the results and errors are as for `read_sphere`."""
     path = Path(path)
     with ms.storage.open_file(path) as file:
         start = file.read(len(_MAGIC))
@@ -193,7 +193,7 @@ def _fields(path: Path, raw: bytes) -> dict[str, str]:
             raise ms.storage.ReadError(
                 f"{path}: its header has the line {line[:40]!r}, not 'name -type value': the file may be damaged"
             )
-    raise ms.storage.ReadError(f"{path}: its header has no line end_head: the file is damaged, copy it again")
+    raise ms.storage.ReadError(f"{path}: its header has no line end_head: the file is damaged; copy it again")
 
 
 def _number(path: Path, fields: dict[str, str], name: str, default: int | None = None, least: int = 1) -> int:

@@ -46,7 +46,7 @@ def filter_bank(signal: ArrayLike, rate: int = 16000, n_filters: int = 40) -> Fl
 
     References
     ----------
-    Zhang, Jiang, section 6.2; the conventions are those of the HTK book.
+    Zhang, Jiang, section 6.2; the conventions follow the HTK book.
 
     Examples
     --------

@@ -87,7 +87,7 @@ class MDSMean(CentreRule):
     Parameters
     ----------
     n_components : int, optional
-        Number of coordinates to keep, those with the largest variance.
+        Number of coordinates. The coordinates with the largest variance are used.
 
     Examples
     --------

@@ -23,7 +23,7 @@ no two sequences apart would have the median of rounding errors as its width, an
 
 @dataclass(frozen=True, eq=False)
 class SequenceKernel(ABC):
-    """Base class of all kernels on sequences: their declared properties, and the channel scales that `fitted` learns.
+    """Base class of kernels on sequences: declared properties, and the channel scales that `fitted` learns.
 
     A kernel without learned settings compares sequences without scaling.
 
@@ -50,7 +50,7 @@ class SequenceKernel(ABC):
     def fitted(self, items: Iterable[Any], n_clusters: int | None = None) -> Self:
         """Return the kernel with the settings that it learns from a set of sequences, without labels.
 
-        Kernels whose settings depend on the number of clusters that are sought take `n_clusters` into account.
+        The settings of some kernels depend on the number of clusters, `n_clusters`.
         """
         sequences = as_arrays(items)
         made = replace(self, channels=channel_spread(sequences))._learned(sequences)
