@@ -78,7 +78,7 @@ def test_a_report_is_written_later_without_another_fit(
     status, _, err = run("fit", "sign", "two-levels", "-o", folder)
     assert status == 2 and "contains a model without its report: write it by the same command with --resume" in err
     status, _, err = run("fit", "sign", "two-levels", "--set", "offset=1", "--resume", "-o", folder)
-    assert status == 2 and "contains a model for other data or settings" in err
+    assert status == 2 and "contains the model with other data or settings" in err
     monkeypatch.setattr(SignClusterer, "fit", raising(AssertionError("fitted again")))
     status, out, err = run("fit", "sign", "two-levels", "--resume", "--no-quality", "-o", folder)
     assert (status, err) == (0, "") and "seconds" in out

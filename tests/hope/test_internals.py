@@ -45,7 +45,9 @@ def test_images_mapped_to_files_are_read_in_parts(tmp_path, monkeypatch):
     seen = []
     real = patches.read
     monkeypatch.setattr(patches, "_PIXELS", 9 * 36 * 10)
-    monkeypatch.setattr(convolution, "read", lambda X, some, dtype: seen.append(some) or real(X, some, dtype))
+    monkeypatch.setattr(
+        convolution, "read", lambda X, some, dtype, first: seen.append(some) or real(X, some, dtype, first)
+    )
     out = np.memmap(tmp_path / "out", np.float64, "w+", shape=expected.shape)
     assert features.fit(mapped).transform(mapped, out=out) is out
     np.testing.assert_allclose(out, expected, rtol=1e-6)

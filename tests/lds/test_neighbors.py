@@ -195,6 +195,7 @@ def test_the_number_of_clusters_is_found():
     assert str(choice).count(">") == 1 and "n_clusters=3" in str(choice)
 
 
+@pytest.mark.filterwarnings("ignore:n_clusters=3 is the largest of the compared numbers")
 def test_the_number_of_states_forecasts_best():
     """A sine in noise has two states; the halves are compared for these only."""
     X, grid = oscillations(), {"n_states": [1, 2], "identifier__center": [True, False], "n_clusters": [2, 3]}
