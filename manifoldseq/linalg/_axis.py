@@ -99,13 +99,13 @@ class One:
     @staticmethod
     def power(size: Scalar) -> Scalar:
         """Return the power of two next above a size."""
-        return math.ldexp(1.0, math.frexp(size)[1])
+        return 2 * math.ldexp(0.5, math.frexp(size)[1])  # infinite above the range, where ldexp alone raises an error
 
     @staticmethod
     def coarse(step: Scalar) -> Scalar:
         """Return a step rounded to seven bits, which does not depend on rounding of the curvature."""
         mantissa, exponent = math.frexp(step)
-        return math.ldexp(round(64 * mantissa) / 64, exponent)
+        return 2 * math.ldexp(round(64 * mantissa) / 128, exponent)
 
 
 class Rows:

@@ -385,3 +385,12 @@ def test_quadratic_programs_against_all_active_sets(seed: int) -> None:
             np.testing.assert_allclose(d, expected, atol=1e-7)
             np.testing.assert_allclose(P @ d + q + A.T @ multipliers, 0, atol=1e-7)
             assert multipliers[n_equal:].min() >= 0
+
+
+def test_a_decrease_without_bound_ends_at_the_largest_numbers() -> None:
+    """The first step of the last line search leaves the range of numbers, which `math.ldexp` reports as an error."""
+    f = ms.objective(lambda x: x[0], lambda x: np.array([1.0, 0.0]))
+    problem = ms.Problem(Euclidean(2), f, inequalities=lambda x: x[1])
+    with np.errstate(all="ignore"):
+        result = ms.minimize(problem, np.array([1.0, 0.5]), solver="sqp")
+    assert result.status is ms.Status.NO_DECREASE and "may decrease without bound" in result.message
