@@ -225,6 +225,12 @@ def least_squares(*blocks: Residuals | Callable[[Any], Any]) -> Objective:
     """
     if not blocks:
         raise TypeError("ms.least_squares needs at least one block of ms.residuals(…)")
+    for block in blocks:
+        if not callable(block) and not isinstance(block, Residuals):
+            raise TypeError(
+                f"ms.least_squares takes functions that return residuals, got {quoted(block)}: pass the manifold to "
+                "ms.Problem(manifold, ms.least_squares(f)), and the start to ms.minimize"
+            )
     made = tuple([block if isinstance(block, Residuals) else residuals(block) for block in blocks])
     return Objective(_unbound, _unbound, residuals=LeastSquares(made))
 

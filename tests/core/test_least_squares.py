@@ -418,6 +418,8 @@ def test_slots_that_do_not_fit(make: Any, words: str) -> None:
 
 
 def test_messages() -> None:
+    with pytest.raises(TypeError, match=r"got Euclidean\(2\): pass the manifold to ms.Problem\(manifold, ms"):
+        ms.least_squares(Euclidean(2), lambda x: x)  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="loss='l1': use one of 'squared', 'huber'"):
         ms.residuals(whole, loss="l1")
     with pytest.raises(ValueError, match="LM does not support the bounds"):
@@ -442,8 +444,8 @@ NONE = np.zeros(0, int)
     ("make", "error", "words"),
     [
         (lambda: ms.residuals(cast("Any", "f")), TypeError, r"ms.residuals\(function=…\) must be a function, got 'f'"),
-        (lambda: [whole], TypeError, r"ms.residuals\(function=…\) must be a function, got \["),
-        (lambda: ms.objective(whole), TypeError, r"must be a function, got Objective"),
+        (lambda: [whole], TypeError, r"ms.least_squares takes functions that return residuals, got \["),
+        (lambda: ms.objective(whole), TypeError, r"takes functions that return residuals, got Objective"),
         (
             lambda: ms.residuals(whole, jacobian=cast("Any", "2-point")),
             TypeError,
