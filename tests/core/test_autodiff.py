@@ -227,7 +227,7 @@ def test_a_cost_of_another_library_names_the_backend_to_pass(costs: Any, backend
             assert ms.minimize(problem, seed=0, max_iter=3).nit <= 3
             continue
         for ask in (lambda problem=problem: ms.minimize(problem, seed=0), partial(problem.objective.value, np.ones(3))):
-            with pytest.raises(TypeError, match=f'is written with {own}, .* of {backend}: pass .*backend="{own}"'):
+            with pytest.raises(TypeError, match=f'is written with {own}, .* by {backend}: pass .*backend="{own}"'):
                 ask()
 
 

@@ -93,6 +93,7 @@ def test_scales_and_kinds_change_nothing_and_few_sequences_are_told(factor):
 
 
 @pytest.mark.slow
+@pytest.mark.filterwarnings("ignore:n_clusters=3 is the largest of the compared numbers")
 def test_missing_values_take_part_in_every_choice():
     rng, X = np.random.default_rng(0), oscillations(24)
     X = [np.where(rng.random(x.shape) < 0.1, np.nan, x) for x in X]
