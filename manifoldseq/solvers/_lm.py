@@ -203,9 +203,9 @@ def _ahead(
 ) -> tuple[float | None, float]:
     """Return κ such that ‖g‖²/2κ is the decrease that the Gauss–Newton model predicts, and the distance it predicts.
 
-    A short step says nothing on its own: in the units of one parameter it may change the residuals of another one much.
-    So the distance counts only where the last step was as short, and the model expects residuals of zero or the value
-    has `ended` to change.
+    A short step is no proof of a solution, because a small change of a parameter with a large unit can change the
+    residuals much. The distance is therefore the length of the longer one of this step and the last step. It is
+    infinite unless the model predicts residuals of zero, or `ended` says that the value no longer changes.
     """
     twice = 0.0 if delta is None else -float(g @ delta)
     if delta is None or not twice > 0:

@@ -356,10 +356,10 @@ class MixturePCCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, DensityMixi
     ) -> Self:
         """Take one step of online EM with a batch of rows (Cappé and Moulines 2009).
 
-        The first batch determines the start, the noise floor and the covariance S_0 that others are shrunk to. It needs
-        at least K rows and should be typical. The weight nu of S_0 is compared with the number of rows of all batches.
-        Pass ``n_components`` and ``n_latent`` as numbers: a parameter that is "auto" has its first value and is not
-        chosen. A batch after `fit` is a first batch, too: to continue from a fit, pass its ``mixture_`` as ``init``.
+        The first batch determines the start, the lower bound of the noise and the covariance S_0 of the prior. It needs
+        at least K rows and should be typical. S_0 counts as nu rows among the rows of all batches. Parameters that are
+        "auto" are not chosen but take a default, so pass ``n_components`` and ``n_latent`` as numbers. A batch after
+        `fit` is a first batch, too: to continue from a fit, pass its ``mixture_`` as ``init``.
 
         Parameters
         ----------

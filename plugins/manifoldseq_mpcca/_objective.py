@@ -106,11 +106,9 @@ class Model:
     @cached_property
     def common(self) -> LowRank:
         """The common loadings and noise of the components, from which all starts with low-rank noise begin."""
-        return (
-            LowRank(self.pooled)
-            if self.pooled is not None
-            else LowRank.of(self.drawn(np.random.default_rng(0)), self.private)
-        )
+        if self.pooled is not None:
+            return LowRank(self.pooled)
+        return LowRank.of(self.drawn(np.random.default_rng(0)), self.private)
 
     @property
     def shrunk_to(self) -> Any:
