@@ -115,8 +115,8 @@ class Asks(NamedTuple):
     """Before a run ends as solved or stuck: the measures of the iterate with what lies ahead."""
     verify: Callable[[State, Measures], Measures] | None = None
     """Before it ends with success: whether the objective contradicts its gradient there."""
-    leave: Callable[[State], tuple[State, Measures] | None] | None = None
-    """Where it would end as stalled, and the curvature ahead is negative: one more step."""
+    leave: Callable[[State, bool], tuple[State, Measures] | None] | None = None
+    """Where it would end as stalled: one more step. The second argument is whether the curvature ahead is negative."""
     informed: Callable[[State, Measures], State] | None = None
     """Where it goes on after a confirmation: the state that knows of it."""
 
@@ -309,8 +309,8 @@ class _Loop:
         """Evaluate the rule, call the observers, and save the state if it is due."""
         status = self.check(stop)
         lower = None
-        if self.asks.leave is not None and is_cornered(status, self.at[1].current):
-            lower = self.asks.leave(self.at[0])
+        if self.asks.leave is not None and status is Status.STALLED:
+            lower = self.asks.leave(self.at[0], is_cornered(status, self.at[1].current))
         self.notify(status if lower is None else None)
         self.save_if_due()
         return status if lower is None else self.moved(*lower, stop)

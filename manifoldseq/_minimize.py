@@ -353,8 +353,8 @@ def _single(
         slope = solver.unclaimed_slope(counted, state, now)
         return dataclasses.replace(now, unclaimed_slope=slope, evaluations=counter.take())
 
-    def left(state: Any) -> tuple[Any, Measures] | None:
-        lower = solver.leave(counted, state)
+    def left(state: Any, negative: bool) -> tuple[Any, Measures] | None:
+        lower = solver.leave(counted, state, negative)
         return lower and kept(state, *lower)
 
     look, verify = (sure if stop.looks_ahead else None), (verified if solver.deterministic else None)

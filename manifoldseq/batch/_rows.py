@@ -336,7 +336,7 @@ class RowRun:
         """Return a problem that goes on alone one step beyond a saddle, or as it is where it is not at one."""
         if not is_cornered(status, _measures(one["recent"][-1:])[0]):
             return one, status
-        lower = self.single.leave(self.problem_of(one["which"], trials), one["solver"])
+        lower = self.single.leave(self.problem_of(one["which"], trials), one["solver"], True)
         if lower is None:
             return one, status
         nit[one["which"]] += 1

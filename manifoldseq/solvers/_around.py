@@ -72,9 +72,9 @@ class _Around(Solver):
     def informed(self, state: State, measures: Measures) -> State:
         return self.solver.informed(state, measures)
 
-    def leave(self, problem: Problem, state: State) -> tuple[State, Measures] | None:
+    def leave(self, problem: Problem, state: State, negative: bool) -> tuple[State, Measures] | None:
         unit: float = state.get("unit", 1.0)
-        lower = self.solver.leave(multiplied(problem, unit), state)
+        lower = self.solver.leave(multiplied(problem, unit), state, negative)
         return lower and ({**lower[0], **({"unit": unit} if unit != 1.0 else {})}, divided(lower[1], unit))
 
     def unclaimed_slope(self, problem: Problem, state: State, now: Measures) -> float:

@@ -96,14 +96,14 @@ class Solver(ABC):
         """Return the state of a run that continues after a confirmation with these measures; by default, `state`."""
         return state
 
-    def leave(self, problem: Problem, state: State) -> tuple[State, Measures] | None:
-        """Return a step along negative curvature, or None if no such step decreases the objective.
+    def leave(self, problem: Problem, state: State, negative: bool) -> tuple[State, Measures] | None:
+        """Return one more step of a run that would end as STALLED, or None to end the run.
 
-        The method is called if the objective does not decrease further and the curvature ahead is negative. A run with
-        a special symmetry can approach a saddle without reaching a point where :func:`stationary` holds. The default
-        requires states that contain an :class:`Iterate` with a gradient.
+        By default, this is a step along negative curvature, if the curvature ahead is `negative` and such a step
+        decreases the objective. A run with a special symmetry can approach a saddle without reaching a point where
+        :func:`stationary` holds. The default requires states that contain an :class:`Iterate` with a gradient.
         """
-        if self.constraints or not self.curvature or state.get("egrad") is None:
+        if not negative or self.constraints or not self.curvature or state.get("egrad") is None:
             return None
         curvature, lower = below(problem, Iterate.of(state), None)
         if lower is None:

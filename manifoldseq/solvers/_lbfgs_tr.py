@@ -46,7 +46,11 @@ VISIBLE, FAR = 1e-8, 100.0
 """Trust regions are kept if they decreased the value, relatively, by less than VISIBLE. After a step without a
 decrease, the other solver takes over if the gradient exceeds FAR times √eps of the Euclidean gradient."""
 
-_BOOK = ("regions", "spent", "mark", "first", "rate", "pace", "failures", "value")
+LAST = 3
+"""Maximum number of steps of trust regions where a run would end as STALLED. On a mean of 50 linear dynamical systems,
+L-BFGS ends at the minimum, but with a gradient in which rounding errors hide whether it is a minimum."""
+
+_BOOK = ("regions", "spent", "mark", "first", "rate", "pace", "failures", "value", "last")
 
 
 @dataclass(frozen=True)
@@ -56,7 +60,8 @@ class LBFGSTR(Solver):
     A run begins with :class:`LBFGS`. If the gradient falls slowly, :class:`TR` continues from the same iterate, with
     the scales of the factors that L-BFGS has learned and a radius of eight times its last step. Trust regions begin
     earlier if products with the Hessian are cheap. If trust regions reduce the gradient too slowly, the run returns to
-    L-BFGS. If one solver finds no decrease, the other takes over, once in a run.
+    L-BFGS. If one solver finds no decrease, the other takes over, once in a run. A run that would end as stalled makes
+    at most three more steps of trust regions.
 
     The decisions depend on gradients, iterations and products only. A run with the same seed therefore gives the same
     result on every machine, also if it is resumed. At most 50 vectors are stored.
@@ -110,7 +115,16 @@ class LBFGSTR(Solver):
         """Return the first state, a state of L-BFGS."""
         state, measures = self._lbfgs.init(problem, point)
         norm = state["grad_norm"]
-        book = {"regions": False, "spent": 0, "mark": norm, "first": norm, "rate": 0.0, "pace": 0.0, "failures": 0}
+        book = {
+            "regions": False,
+            "spent": 0,
+            "mark": norm,
+            "first": norm,
+            "rate": 0.0,
+            "pace": 0.0,
+            "failures": 0,
+            "last": 0,
+        }
         book["value"] = state["fun"]
         return {**state, **book}, measures
 
@@ -134,6 +148,17 @@ class LBFGSTR(Solver):
             return {**new, **book}, measures
         handed = self._to_lbfgs(problem, new) if regions else self._to_regions(problem, new)
         return {**handed, **book, "regions": not regions, **_marked(new)}, measures
+
+    def leave(self, problem: Problem, state: State, negative: bool) -> tuple[State, Measures] | None:
+        """Return a step along negative curvature, or one of at most LAST steps of trust regions."""
+        if negative or state["last"] >= LAST:
+            return super().leave(problem, state, negative)
+        regions = state if state["regions"] else self._to_regions(problem, state)
+        new, measures = self._tr.step(problem, regions)
+        if measures.status is not None:
+            return None
+        book = {name: state[name] for name in _BOOK} | {"last": state["last"] + 1}
+        return {**new, **book, "regions": True, **_marked(new)}, measures
 
     def _to_regions(self, problem: Problem, state: State) -> State:
         at, radius = Iterate.of(state), None

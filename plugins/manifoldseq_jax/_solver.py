@@ -362,7 +362,9 @@ class Compiled(Solver):
         at = ms.solvers.evaluate(problem, state["x"])
         return leave_saddle(problem, state, at, None, partial(self.start_at, problem, state))
 
-    def leave(self, problem: ms.Problem, state: State) -> tuple[State, ms.Measures] | None:
+    def leave(self, problem: ms.Problem, state: State, negative: bool) -> tuple[State, ms.Measures] | None:
+        if not negative:
+            return None
         new, measures = self._leave(problem, state)
         return None if new is state else (new, measures)
 

@@ -201,3 +201,26 @@ def test_a_kernel_object_needs_no_more_than_the_protocol():
 def test_no_systems_raise_an_error():
     with pytest.raises(ValueError, match="no systems"):
         build(noisy_copies(2)[[]])
+
+
+def test_a_mean_of_noisy_systems_ends_as_solved() -> None:
+    """Rounding hides the curvature where L-BFGS stalls, 4e-12 of the value above the minimum."""
+    rng = np.random.default_rng(0)
+
+    def stable(A: np.ndarray) -> np.ndarray:
+        U, s, Vt = np.linalg.svd(A)
+        return U * np.tanh(1.25 * s) @ Vt
+
+    A0, C0 = stable(1.2 * rng.standard_normal((10, 10)) / 10**0.5), np.linalg.qr(rng.standard_normal((80, 10)))[0]
+    As, Cs = [], []
+    for _ in range(20):
+        A = stable(0.9 * A0 + 0.3 * rng.standard_normal((10, 10)) / 10**0.5)
+        C = np.linalg.qr(C0 + 0.3 * rng.standard_normal((80, 10)) / 80**0.5)[0]
+        P = np.linalg.qr(rng.standard_normal((10, 10)))[0]
+        As.append(P.T @ A @ P)
+        Cs.append(C @ P)
+    problem = build(Systems(np.stack(As), np.stack(Cs)))
+    start = problem.initializers["medoid"](problem, rng)
+    default, exact = (ms.minimize(problem, start, solver=solver) for solver in ("auto", "tr"))
+    assert default.solver == "lbfgs-tr" and default.success and exact.success
+    assert default.fun == pytest.approx(exact.fun, rel=1e-12)
