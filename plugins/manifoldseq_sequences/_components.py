@@ -38,6 +38,13 @@ class Components:
     means: Array
     axes: Array
 
+    @property
+    def reference(self) -> Array:
+        """The components of the reference sequences, (N, r)."""
+        # axes have squared lengths 1 / (w m) with the mean square m, and the coordinates are the axes times w
+        eigenvalues = 1 / np.square(self.axes).sum(axis=0)
+        return self.axes * (eigenvalues / np.sqrt(eigenvalues.sum() / len(self.axes)))
+
     def coordinates(self, sequences: Sequence[Array], reference: Sequence[Array]) -> Array:
         """Return the components of new sequences, (n, r)."""
         try:

@@ -154,12 +154,10 @@ class KernelsOfSequences(ObjectParameters, BaseEstimator):
         """Return the concatenated coordinates, scaled so that their kernel is the weighted sum of kernels."""
         return np.hstack([np.sqrt(self.weights_[name]) * coordinates[name] for name in self.components_])
 
-    def _coordinates(self, sequences: list[Array]) -> Array:
-        """Return the joined coordinates of new sequences."""
+    def _coordinates(self, sequences: list[Array]) -> dict[str, Array]:
+        """Return the coordinates of new sequences under each kernel."""
         with one_blas_thread():
-            return self._joined(
-                {name: one.coordinates(sequences, self.sequences_) for name, one in self.components_.items()}
-            )
+            return {name: one.coordinates(sequences, self.sequences_) for name, one in self.components_.items()}
 
 
 def several(sequences: list[Array]) -> None:

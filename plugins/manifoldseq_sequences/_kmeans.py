@@ -1,11 +1,11 @@
-"""k-means of sequences under a weighted sum of kernels, whose weights are learned without labels."""
+"""k-means of sequences in an embedding by several kernels, whose weights are learned without labels."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,7 +23,9 @@ from manifoldseq.estimators import (
 from manifoldseq.execution import one_blas_thread
 from manifoldseq.models import Choice, Step, at_end_of_range, choose_n_clusters, numbers_of_clusters
 
+from ._components import Components
 from ._estimator import AUTO, RULES, KernelsOfSequences, several, warn_of
+from ._fusion import Fusion, fuse
 from ._weights import learned_weights, weights_of_any_number
 
 Array = NDArray[np.float64]
@@ -53,8 +55,10 @@ class SequenceKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterM
 
     Sequences are compared by several kernels: of their statistics, spectra, autocovariances, shapes, alignments,
     responses to random convolutions, and (if manifoldseq-lds is installed) linear dynamical systems. Each kernel is
-    centred and scaled to a mean square of 1. k-means runs in the feature space of their weighted sum, with weights
-    that are learned without labels.
+    centred and scaled to a mean square of 1, and gets a weight that is learned without labels. The graphs of nearest
+    neighbours under the kernels are combined by similarity network fusion (Wang et al., Nature Methods 11, 2014), and
+    k-means runs in the leading eigenvectors of the fused graph. With a single kernel, k-means runs in the feature
+    space of this kernel.
 
     Parameters
     ----------
@@ -63,9 +67,9 @@ class SequenceKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterM
         without labels. It chooses the largest number for which clusterings of random halves agree as well as for any
         other number (`manifoldseq.models.choose_n_clusters`).
     kernel : str, kernel object or dict of str to float
-        ``"auto"`` is a sum of `kernels` with learned weights; `choice_` shows how the weights were learned. ``"sum"``
-        is their sum with equal weights. A registered name such as ``"shape"``, or a kernel object, selects this kernel
-        alone. A dict is a sum with the given weights.
+        ``"auto"`` combines `kernels` with learned weights; `choice_` shows how the weights were learned. ``"sum"``
+        combines them with equal weights, and a dict with the given weights. A registered name such as ``"shape"``, or
+        a kernel object, selects this kernel alone.
     kernels : sequence of str or kernel objects, optional
         The kernels of ``"auto"`` and ``"sum"``, by default the bundled kernels. A kernel of another plugin is used only
         if it is named here.
@@ -78,7 +82,8 @@ class SequenceKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterM
     ----------
     labels_ : ndarray of shape (N,), int
     cluster_centers_ : ndarray of shape (n_clusters, r)
-        Means of the clusters in the joined principal components of the kernels.
+        Means of the clusters in the embedding: r is the number of clusters if several kernels are combined, and
+        otherwise the number of principal components of the kernel.
     weights_ : dict of str to float
         Weights of the kernels, with sum 1.
     choice_ : manifoldseq.models.Choice
@@ -88,6 +93,8 @@ class SequenceKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterM
         The number of clusters.
     inertia_ : float
         Sum of the squared distances of the sequences to their centres.
+    fusion_ : object or None
+        The fused graph, which embeds new sequences; None for a single kernel.
     components_ : dict
         The fitted kernels with positive weights and their principal components, by name.
     sequences_ : list of ndarray
@@ -115,6 +122,9 @@ class SequenceKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterM
     >>> np.ptp(labels.reshape(2, 6), axis=1).tolist()
     [0, 0]
     """
+
+    stored_types: ClassVar[tuple[type, ...]] = (Components, Fusion, Choice, Step)
+    fusion_: Fusion | None
 
     def __init__(
         self,
@@ -186,13 +196,12 @@ class SequenceKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterM
         reference = [sequences[i] for i in rows]
         weights, K = self._chosen(coordinates, K, rng, notes)
         self._keep(components, weights, reference)
-        Z = self._joined(coordinates)
         with one_blas_thread():
-            gram = Z @ Z.T
-            labels = ms.kernels.kernel_kmeans(gram, K, rng, int(self.n_init))[0]
-            own = gram.diagonal()
-            equal = own[:, None] + own - 2 * gram <= SAME * max(float(own.mean()), np.finfo(float).tiny)
-        np.fill_diagonal(equal, True)
+            distinct = _distinct(self._joined(coordinates))
+            used = {name: w for name, w in self.weights_.items() if w > 0 and coordinates[name].shape[1]}
+            self.fusion_ = fuse(coordinates, used, K) if len(used) > 1 else None
+            Z = self._embedded(coordinates)
+            labels = ms.kernels.kernel_kmeans(Z @ Z.T, K, rng, int(self.n_init))[0]
         members = np.eye(K)[labels]
         self.n_clusters_ = K
         self.cluster_centers_ = members.T @ Z / members.sum(axis=0)[:, None]
@@ -205,8 +214,15 @@ class SequenceKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterM
             squared = self._squared_distances([sequences[i] for i in rest])
             self.labels_[rest] = squared.argmin(axis=1)
             self.inertia_ += float(squared.min(axis=1).sum())
-        warn_of_few_distinct(len(np.unique(equal.argmax(axis=1))), K, "n_clusters", "sequences")
+        warn_of_few_distinct(distinct, K, "n_clusters", "sequences")
         return self
+
+    def _embedded(self, coordinates: Mapping[str, Array]) -> Array:
+        """Return the vectors that are clustered, from the coordinates of sequences under each kernel."""
+        if self.fusion_ is None:
+            return self._joined(coordinates)
+        reference = {name: self.components_[name].reference for name in self.fusion_.lengths}
+        return self.fusion_.embedded(coordinates, reference, self.weights_)
 
     def _chosen(
         self, coordinates: Mapping[str, Array], n_clusters: int | None, rng: np.random.Generator, notes: list[str]
@@ -261,11 +277,20 @@ class SequenceKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterM
         return -float(self._squared_distances(self._sequences(X, reset=False)).min(axis=1).sum())
 
     def _squared_distances(self, sequences: list[Array]) -> Array:
-        return _squared(self._coordinates(sequences), self.cluster_centers_)
+        return _squared(self._embedded(self._coordinates(sequences)), self.cluster_centers_)
 
     @property
     def _n_features_out(self) -> int:
         return len(self.cluster_centers_)
+
+
+def _distinct(Z: Array) -> int:
+    """Return the number of different rows."""
+    gram = Z @ Z.T
+    own = gram.diagonal()
+    equal = own[:, None] + own - 2 * gram <= SAME * max(float(own.mean()), np.finfo(float).tiny)
+    np.fill_diagonal(equal, True)
+    return len(np.unique(equal.argmax(axis=1)))
 
 
 def _squared(Z: Array, centres: Array) -> Array:

@@ -113,7 +113,7 @@ class SequenceNeighbors(ClassesOfSequences):
                 f"n_neighbors={n}, but there are {most} sequences to choose from: lower n_neighbors, or fit more "
                 "sequences"
             )
-        Z = known if X is None else self._coordinates(self._sequences(X, reset=False))
+        Z = known if X is None else self._joined(self._coordinates(self._sequences(X, reset=False)))
         squared = np.square(Z).sum(axis=1)[:, None] + np.square(known).sum(axis=1) - 2 * Z @ known.T
         if X is None:
             np.fill_diagonal(squared, np.inf)

@@ -6,6 +6,7 @@ Files by package. A package imports only from its own row and from the rows belo
 * `_supervised`: the choice of a kernel, or sum of kernels, by cross-validation on labels
 * `_estimator`: parameters, checks and coordinates that all estimators share
 * `_weights`: the rule of ``kernel="auto"`` without labels, with all its constants
+* `_fusion`: the embedding by the fused graph of several kernels, in which `SequenceKMeans` clusters
 * `_components`: principal components of a fitted kernel
 * `kernels/`: `_statistics`, `_spectrum`, `_autocovariance`, `_shape`, `_convolutions`, `_warping`; `_description`
   (their base classes), `_domain` (the domain `sequences`)
@@ -62,7 +63,7 @@ def manifoldseq_estimators() -> Iterator[hooks.EstimatorSpec]:
         factory=at("_kmeans:SequenceKMeans"),
         auto=("n_clusters",),
         cost=at("_kmeans:cost_of_choice"),
-        summary="k-means of sequences under a sum of kernels whose weights are learned without labels",
+        summary="k-means of sequences compared by several kernels, with weights learned without labels",
     )
     yield hooks.EstimatorSpec(
         "sequence-classifier",

@@ -124,7 +124,7 @@ class ClassesOfSequences(ClassifierMixin, KernelsOfSequences):
 
     def _new_gram(self, X: SequencesLike) -> tuple[Array, Array]:
         """Return kernel values between new sequences and those of `fit`, and k(x, x) of the new sequences."""
-        Z = self._coordinates(self._sequences(X, reset=False))  # it raises an error before `fit`
+        Z = self._joined(self._coordinates(self._sequences(X, reset=False)))  # it raises an error before `fit`
         return Z @ self.coordinates_.T, np.square(Z).sum(axis=1)
 
 

@@ -410,3 +410,27 @@ def test_the_record_prints_and_plots_what_decided() -> None:
     assert ax.get_ylabel().startswith("agreement of random halves")
     ring = next(line for line in ax.lines if line.get_label() == "chosen")
     np.testing.assert_allclose(np.asarray(ring.get_ydata()), choice.steps[0].figure[choice.steps[0].chosen])
+
+
+@pytest.mark.parametrize("data", [steps, bumps])
+def test_sequences_of_the_fit_are_predicted_as_in_the_fit(data: Any) -> None:
+    X, _ = data(seed=5)
+    model = SequenceKMeans(3, random_state=0).fit(X)
+    assert model.fusion_ is not None and model.cluster_centers_.shape == (3, 3)
+    np.testing.assert_array_equal(model.predict(X), model.labels_)
+    rng = np.random.default_rng(1)
+    noisy = [x + 0.02 * x.std() * rng.standard_normal(x.shape) for x in X]
+    assert adjusted_rand_score(model.labels_, model.predict(noisy)) >= 0.9
+    new, classes = data(seed=6)
+    assert adjusted_rand_score(classes, model.predict(new)) >= 0.9
+
+
+def test_equal_sequences_have_equal_embeddings() -> None:
+    X, _ = bumps(N=12)
+    model = SequenceKMeans(3, kernel="sum", random_state=0).fit([*X, *X, *X])
+    labels = model.labels_.reshape(3, 12)
+    assert (labels == labels[0]).all() and np.isfinite(model.transform(X)).all()
+
+
+def test_a_single_kernel_needs_no_graph() -> None:
+    assert SequenceKMeans(3, kernel="shape", random_state=0).fit(bumps()[0]).fusion_ is None
