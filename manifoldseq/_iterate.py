@@ -353,8 +353,10 @@ class _Loop:
             more = {**more, "complementarity": current.complementarity}
         if more or len(columns) > len(_COLUMNS):
             if not set(_COLUMNS).isdisjoint(current.extra):
-                repeated = f"Measures(extra={dict(current.extra)!r}) repeats one of {', '.join(_COLUMNS)}"
-                raise ValueError(f"{repeated}: rename it")
+                raise ValueError(
+                    f"Measures(extra={dict(current.extra)!r}) has a key that is a column of the history "
+                    f"({', '.join(_COLUMNS)}): rename the key"
+                )
             extra = {**dict.fromkeys(list(columns)[len(_COLUMNS) :], math.nan), **more}
             for name, value in extra.items():
                 columns.setdefault(name, [math.nan] * (len(columns["nit"]) - 1)).append(float(value))

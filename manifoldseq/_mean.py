@@ -199,8 +199,8 @@ def _say(mean: _Mean, best: tuple[Point, float, float], found: Sequence[tuple[Po
     M = mean.manifold
     if best[2] > max(1e-7, 1e3 * mean.eps):
         warn(
-            f"frechet_mean did not converge (the gradient is {best[2]:.1e} of the spread of the points): pass points "
-            "that are closer together",
+            f"frechet_mean did not converge (the norm of the gradient is {best[2]:.1e} times the spread of the "
+            "points): pass points that are closer together",
             stacklevel=3,
         )
     spread = np.sqrt(2 * best[1]) + 1e3 * mean.rounding
@@ -208,7 +208,8 @@ def _say(mean: _Mean, best: tuple[Point, float, float], found: Sequence[tuple[Po
         same_value = other[1] - best[1] <= 1e-6 * best[1]
         if same_value and M.dist(best[0], other[0]) > max(1e-4, 1e3 * mean.eps) * spread:  # type: ignore[misc]
             warn(
-                "frechet_mean: the mean is not unique: another point has the same mean squared distance to the points",
+                "the result of frechet_mean is not unique: another point has the same mean squared distance to the "
+                "points",
                 stacklevel=3,
             )
             return

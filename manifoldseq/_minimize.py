@@ -375,7 +375,8 @@ def _single(
             final = _final(until, keep_best)
             error.result = _result(problem, called, until, final, component, stop)  # type: ignore[attr-defined]
             error.add_note(
-                f"iteration {until.nit + 1} raised this error; its attribute result has the best earlier point"
+                f"iteration {until.nit + 1} raised this error; the attribute result of the error has the best earlier "
+                "point"
             )
         raise
     if solver.deterministic:

@@ -117,7 +117,8 @@ class Problem(Generic[Point]):
             object.__setattr__(self, "objective", objective(self.objective, gradient))
         elif gradient is not None:
             raise TypeError(
-                "Problem(gradient=…) is for a cost, but the objective is an Objective with its own gradient"
+                "Problem(gradient=…) is for a cost, but the objective is an Objective with its own gradient: leave out "
+                "gradient=…"
             )
         for name, made in self._constraints().items():
             object.__setattr__(self, name, tuple(made))

@@ -149,7 +149,8 @@ class System:
                 elif J.shape[2] != family.manifold.dim:
                     raise ValueError(
                         f"the jacobian of residuals has {J.shape[2]} columns for a point of {family.manifold!r}: "
-                        f"return {family.ambient} (its entries) or {family.manifold.dim} (its dimension)"
+                        f"return {family.ambient} columns (for the entries of the point) or {family.manifold.dim} "
+                        "columns (for a basis of the tangent space)"
                     )
                 local.append(J)
             weighted = [J * weight[:, None, None] for J in local]
@@ -243,10 +244,11 @@ class Structure:
             k = names.index(name)
             family = self.families[k]
             if (indices is None) != family.single:
-                wanted = (
-                    "is a single point: name it without indices" if family.single else "needs indices of its points"
+                raise ValueError(
+                    f"on=… has indices for a single point of {family.manifold!r}: leave the indices out"
+                    if family.single
+                    else f"on=… has no indices for the points of {family.manifold!r}: pass indices"
                 )
-                raise ValueError(f"residuals are on {family.manifold!r}, which {wanted}")
             if indices is not None and len(indices) and not 0 <= indices.min() <= indices.max() < family.count:
                 raise ValueError(
                     f"residuals have indices from {indices.min()} to {indices.max()}, but the points are 0 to "
@@ -258,13 +260,14 @@ class Structure:
     def _count(self, slots: list[tuple[int, np.ndarray | None]]) -> int | None:
         counts = {len(indices) for _, indices in slots if indices is not None}
         if len(counts) > 1:
-            raise ValueError(f"the slots of residuals have different numbers of indices: {sorted(counts)}")
+            raise ValueError(
+                f"the slots of residuals have different numbers of indices, {sorted(counts)}: pass arrays of "
+                "equal length"
+            )
         for k, (one, indices) in enumerate(slots):
             for other, others in slots[:k]:
                 if one == other and (indices is None or np.any(indices == others)):
-                    raise ValueError(
-                        "a residual has the same point in two slots: write it as a function of the point once"
-                    )
+                    raise ValueError("a residual has the same point in two slots: pass the point in one slot only")
         return counts.pop() if counts else None if self.whole else 1
 
     def node(self, k: int, indices: np.ndarray | None, rows: int) -> np.ndarray:

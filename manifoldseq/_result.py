@@ -52,7 +52,7 @@ class Status(Enum):
         "The objective, a constraint or a derivative is NaN or infinite; the last finite point, if any, is returned."
     )
     ESTIMATE_ONLY = (
-        "A mini-batch met the stopping rule, but the whole data set does not; use larger batches or more steps."
+        "A mini-batch met the stopping rule, but the whole data set does not: use larger batches or more steps."
     )
     INTERRUPTED = "The run was interrupted; the last complete iterate is returned."
     FAILED = "The objective raised an exception; the last complete iterate is kept."

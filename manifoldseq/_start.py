@@ -68,8 +68,8 @@ def start_points(
         raise ValueError(f"components={quoted(components)}: use 'all', or None for the component of the start")
     if manifold.components > MOST_COMPONENTS:
         raise ValueError(
-            f"{manifold!r} has {manifold.components} components, more than {MOST_COMPONENTS}: "
-            "pass a start in each component to search"
+            f"components='all' searches at most {MOST_COMPONENTS} components, but {manifold!r} has "
+            f"{manifold.components}: run the solver from one start in each component of interest"
         )
     return [(manifold.to_component(point, i), i) for point in points for i in range(manifold.components)]
 
@@ -95,12 +95,14 @@ def searched(manifold: Manifold[Point], x: Point, component: int | None) -> str:
         return f"{every} connected components were searched; the result is in component {component}{named[component]}."
     if n > MOST_COMPONENTS:
         return (
-            f"Only the component of the start was searched, of {n} connected components: compare starts in the others."
+            f"Only the component of the start was searched, although the manifold has {n} connected components: "
+            "compare the results from starts in other components."
         )
     here = next((i for i in range(n) if all(map(_same, leaves(manifold.to_component(x, i)), leaves(x)))), None)
     if here is None or n > 2:
         return (
-            f"Only the component of the start was searched, of {n} connected components: components='all' searches all."
+            f"Only the component of the start was searched, although the manifold has {n} connected components: "
+            "components='all' searches all of them."
         )
     there = 1 - here
     return (

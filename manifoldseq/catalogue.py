@@ -229,7 +229,7 @@ RECORDS = (
         "choice",
         accepts="manifoldseq.models._choice:accepts",
         draw="manifoldseq.models._choice:draw",
-        summary="Compared settings with the deciding figure and its standard error; the chosen settings are ringed",
+        summary="Compared settings with the deciding measure and its standard error; the chosen settings are circled",
     ),
     hooks.ReaderSpec("npz", ("*.npz",), "manifoldseq.storage:read_npz", summary="NumPy archives of arrays"),
     hooks.ReaderSpec("npy", ("*.npy",), "manifoldseq.storage:read_npy", summary="One NumPy array"),

@@ -174,11 +174,13 @@ def _problems(problem: Problem | Sequence[Problem]) -> tuple[Problem, ...]:
     problems = (problem,) if isinstance(problem, Problem) else tuple(problem)
     for k, each in enumerate(problems):
         if not isinstance(each, Problem):
-            raise TypeError(f"minimize_batch needs a Problem or a sequence of them, got {type(each).__name__} at {k}")
+            raise TypeError(
+                f"minimize_batch needs a Problem or a sequence of them, got {type(each).__name__} as problem {k}"
+            )
         if each.manifold != problems[0].manifold:
             raise ValueError(
                 f"problem {k} is over {each.manifold!r}, but problem 0 is over {problems[0].manifold!r}: all problems "
-                "of minimize_batch must be over one manifold"
+                "of minimize_batch must be over the same manifold"
             )
         if each.equalities or each.inequalities:
             raise ValueError(
@@ -186,11 +188,11 @@ def _problems(problem: Problem | Sequence[Problem]) -> tuple[Problem, ...]:
             )
         if not (each.objective.value_and_gradient or (each.objective.batched and len(problems) == 1)):
             raise ValueError(
-                f"the objective of problem {k} has no gradient: minimize_batch needs batched or value_and_gradient "
-                "(for several problems, value_and_gradient of each); pass it to ms.objective(…)"
+                f"the objective of problem {k} has no gradient: pass value_and_gradient=… to ms.objective (or, for a "
+                "single problem, batched=…)"
             )
     if not problems:
-        raise ValueError("minimize_batch got an empty sequence of problems")
+        raise ValueError("minimize_batch got an empty sequence of problems: pass at least one problem")
     return problems
 
 

@@ -51,7 +51,7 @@ _METHODS = {
     "--output",
     required=True,
     type=click.Path(dir_okay=False, path_type=Path),
-    help="The .npz or .csv to write.",
+    help="The .npz or .csv file to write.",
 )
 def apply(run_dir: Path, data: tuple[str, ...], reading: tuple[str, ...], views: str | None, output: Path) -> None:
     """Apply the fitted model in RUN_DIR to DATA.
@@ -60,8 +60,8 @@ def apply(run_dir: Path, data: tuple[str, ...], reading: tuple[str, ...], views:
     or bag, or for each row of samples or views. A .npz file has the arrays `id` (the file, the sequence of a long
     table, or the row), `prediction`, `probability`, `score` and `transform` (or one array per part of a transform, such
     as `A` and `C`); a .csv file has them as columns. If a view has missing values that the model can fill in, `filled`
-    has all columns with these values filled in. If known, `deviation` has the standard deviations of the filled values
-    (zero for recorded values).
+    has all columns with these values filled in, and `deviation` has the standard deviations of the filled values (zero
+    for recorded values) if the model computes them.
 
     The columns of the fit are found by name, in any order, and other columns are ignored. The --read options of the fit
     apply to files of the same kind. For a model of views, DATA is one file, or one file per view in the order of the

@@ -25,18 +25,18 @@ IN_PART = 3
     multiple=True,
     metavar="NAME",
     help=(
-        "Only import this record, or all records of a kind such as datasets, without testing. The exit status ignores "
-        "them; may be repeated."
+        "Import this record, or all records of a kind such as datasets, without a test. Such a record changes the exit "
+        "status only if the import fails. May be repeated."
     ),
 )
 def check(package: str, import_only: tuple[str, ...]) -> int:
     """Check the records that PACKAGE registers.
 
     PACKAGE is the import package of a plugin, or a Python file, FILE.py. Every record is imported and tested on small
-    generated data. Models, kernels, manifolds, solvers and estimators are tested by the checks of manifoldseq.testing,
-    domains and readers on their examples, and plots on fits of the estimators that use them. Data sets are loaded. The
-    last line names the records that were only imported, for example because they have no example or their data are not
-    installed. Reproductions are never run, and commands are not checked.
+    generated data. Models, kernels, manifolds, solvers and estimators are tested by the checks of manifoldseq.testing.
+    Domains and readers are tested on their examples. Plots are tested on fits of the estimators that use them. Data
+    sets are loaded. The last line names the records that were only imported, for example because they have no example
+    or their data are not installed. Reproductions are never run, and commands are not checked.
 
     \b
     Exit status:
@@ -58,12 +58,14 @@ def check(package: str, import_only: tuple[str, ...]) -> int:
     if not plugins:
         known = ", ".join(sorted({plugin.package for plugin in enabled if plugin.package})) or "none"
         bundled = package.replace("_", "-")
-        cure = f"; {how_to_install(bundled)}" if bundled in hooks.BUNDLED and not is_installed(bundled) else ""
-        raise BadInput(f"no plugin is registered by package {quoted(package)}: installed and enabled are {known}{cure}")
+        cure = f": {how_to_install(bundled)}" if bundled in hooks.BUNDLED and not is_installed(bundled) else ""
+        raise BadInput(
+            f"no plugin is registered by package {quoted(package)} (packages of enabled plugins: {known}){cure}"
+        )
     records = [record for plugin in plugins for record in plugin.records]
     for name in import_only:
         if name not in KINDS and name not in [record.name for record in records]:
-            raise BadInput(f"--import-only {name}: {package} registers no record of this name, and it is not a kind")
+            raise BadInput(f"--import-only {name}: {name} is neither a record of {package} nor a kind of records")
     faults = 0
     for plugin in plugins:
         for fault in [*([plugin.failure] if plugin.failure else []), *plugin.warnings]:
@@ -106,7 +108,7 @@ def _outcome(record: hooks.Record, records: Sequence[hooks.Record], import_only:
         return _Outcome(name, "imported", text, import_only or isinstance(record, hooks.ReproductionSpec))
     except Exception as error:
         if missing_of_import(error):  # what a paper is reproduced with
-            return _Outcome(name, "left out", f"{name}: left out: {error}")
+            return _Outcome(name, "left out", f"{name}: skipped: {error}")
         return _Outcome(name, "failed", f"{name}: FAILED\n{traceback.format_exc()}".rstrip())
     return _Outcome(name, "passed" if report.ok else "failed", str(report))
 

@@ -414,7 +414,9 @@ def advice_on_missing(name: str, kind: str) -> str:
             made: Any = record.resolved()
             if made.input == kind and (settings := list(_missing(made.factory()))):
                 takers[taker] = f"--set {settings[0]}={'em' if kind == 'views' else 'smooth'}"
-    fill = "fill it, or leave the row out" if kind in ("views", "bags") else "interpolate by --read missing=linear"
+    fill = (
+        "fill the value, or leave the row out" if kind in ("views", "bags") else "interpolate by --read missing=linear"
+    )
     if name in takers:
         return f"use {takers[name]}, or {fill}"
     direct = {other: setting for other, setting in takers.items() if "." not in setting.partition("=")[0]} or takers
@@ -471,7 +473,9 @@ def _by_name(path: Path, lines: list[str], loaded: Loaded) -> np.ndarray | None:
     heads = [re.split(r"[,;\s]", line, maxsplit=1)[0] for line in lines]
     begin = [head in known and head != line for head, line in zip(heads[1:], lines[1:], strict=True)]
     if begin and all(begin) and not loaded.data.numbered:
-        raise BadInput(f"{path} has the line {quoted(lines[-1])}, which begins with a name: write name,label")
+        raise BadInput(
+            f"{path} has the line {quoted(lines[-1])}, which begins with a name: write name,label in each line"
+        )
     if pairs and len({name for name, _ in rows}) == len(rows) > 1:
         raise BadInput(
             f"{path} has lines of two cells, such as {quoted(lines[-1])}, but the first cells are not names in the "
@@ -503,9 +507,10 @@ def listed(data: Any) -> tuple[str, ...]:
 
 
 def as_input(loaded: Loaded, labels: np.ndarray | None) -> tuple[Any, np.ndarray | None]:
-    """Return X and y for an estimator of sequences, of their rows (``"samples"``), or of views of either.
+    """Return X and y in the form that an estimator of this kind of data accepts.
 
-    ``"views"`` are views of rows, and ``"bags"`` are views of sequences, each a list of arrays.
+    X is a list of arrays for ``"sequences"``, an array of all rows for ``"samples"``, a list of arrays of rows for
+    ``"views"``, and a list of lists of arrays for ``"bags"``.
     """
     if loaded.kind == "sequences":
         return loaded.data.sequences, labels
@@ -528,7 +533,7 @@ def _joined(sequences: list[np.ndarray]) -> np.ndarray:
     try:
         require_memory("the rows of all files in one array", sum(x.nbytes for x in sequences))
     except ReadError as error:
-        raise BadInput(f"{error}; or join the files into one .npy file, which stays on disk") from error
+        raise BadInput(f"{error}, or join the files into one .npy file, which stays on disk") from error
     rows = np.empty((sum(map(len, sequences)), sequences[0].shape[1]), sequences[0].dtype)
     start = 0
     for x in sequences:

@@ -39,11 +39,13 @@ _WORDS = ("name", "why", "seconds")  # of a row, what is not a figure of the fit
 @click.option(
     "--labels",
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
-    help="File with the labels: one label per line, in the order of the sequences (or of the rows, for an estimator of "
-    "samples), or lines name,label.",
+    help="File with the labels. Each line is either a label, in the order of the sequences (for an estimator of "
+    "samples or views, of the rows), or a name, a comma and a label.",
 )
 @click.option("--jobs", type=click.IntRange(1), metavar="N", help="Number of threads [1].")
-@click.option("--dask", metavar="ADDRESS", help="The scheduler of a cluster, such as tcp://127.0.0.1:8786.")
+@click.option(
+    "--dask", metavar="ADDRESS", help="Address of the scheduler of a dask cluster, such as tcp://127.0.0.1:8786."
+)
 @click.option(
     "--choose",
     is_flag=True,
@@ -72,11 +74,11 @@ def fit(
 
     The run directory contains run.json and run.toml from the start; model.npz and model.json are written when the fit
     is done, then history.csv, assignments.csv, metrics.json, evaluation.json and report.html. If writing one of these
-    fails, the model is kept, the exit status is 1, and --resume writes them.
+    files fails, the model is kept, the exit status is 1, and --resume writes the missing files.
 
     The fit is compared with baselines. Clusterings are compared by their agreement with the labels and by the agreement
-    of fits to parts of the data. Classifiers and features are compared by the accuracy on held-out members. The best
-    result is marked with an asterisk.
+    between clusterings that are fitted to different parts of the data. Classifiers and features are compared by the
+    accuracy on held-out members. The best result is marked with an asterisk.
 
     `manifoldseq fit ESTIMATOR --help` also lists the parameters of ESTIMATOR. `--set identifier.delay=4` sets a
     parameter of an object that is itself a parameter. A file for --config can contain tables such as
@@ -144,9 +146,9 @@ class _Fit(Task):
         labels = loaded.data.labels if self._labels is None else load_labels(self._labels, loaded)
         if labels is None and kind in ("sequences", "samples") and takes_labels(self.model, only=True):
             raise BadInput(
-                f"{name} needs labels, but {self.asked.data[0]} has none: pass --labels FILE with one label per line "
-                "or with lines name,label, or add the labels to the data: a column 'label' of a table, or in a folder "
-                "subfolders named by label or a file labels.csv"
+                f"{name} needs labels, but {self.asked.data[0]} has none: pass --labels FILE with a label or "
+                "name,label in each line, or add labels to the data (in a table, a column 'label'; in a folder, "
+                "subfolders named by label, or a file labels.csv)"
             )
         try:
             self.labels = None if labels is None else checked_labels(labels, len(labels))
@@ -158,7 +160,7 @@ class _Fit(Task):
         return self.name, {name: value for name, value in self.parameters().items() if name not in _MAY_CHANGE}
 
     def finished(self, directory: Path) -> int | None:
-        """Return 0, or None if quality figures still have to be added."""
+        """Return 0, or None if the evaluation still has to be added."""
         return None if self._quality and lacks_quality(directory) else 0
 
     def about(self) -> dict[str, Any]:
@@ -222,7 +224,7 @@ class _Fit(Task):
         return {name: value for name, value in options.items() if name in takes}
 
     def write(self, run: RunDirectory, result: Any) -> tuple[dict[str, Any], dict[str, Any]]:
-        """Evaluate the fit; write history, assignments, quality figures and drawings, each file as a whole."""
+        """Evaluate the fit, and write the history, the assignments, the evaluation and the drawings."""
         loaded, (X, y) = self.loaded, self._input()
         assert loaded is not None
         ids, kept = member_ids(loaded), run.kept_metrics()
@@ -253,7 +255,7 @@ class _Fit(Task):
         return metrics, chosen
 
     def _evaluated(self, model: Any, X: Any, y: Any, ids: list[str], metrics: Mapping[str, Any]) -> Evaluation | None:
-        """Evaluate a fit; a failure becomes a warning, and the figure is omitted."""
+        """Return the evaluation of a fit, or None with a warning if the evaluation fails."""
         assert self.loaded is not None
         took = metrics.get("seconds", metrics.get("seconds_since_resume", 0.0))
         about = {"groups": ids, "columns": self.loaded.data.channel_names, "random_state": self.asked.seed}
@@ -272,19 +274,19 @@ class _Fit(Task):
         if plain:
             numbers = " and ".join(plain)
             tried.append(
-                f"{numbers} is the default, which does not depend on the data: add --choose to choose from the data, "
-                f"or --set {auto[0]}=..."
+                f"{numbers} {'is the default, which does' if len(plain) == 1 else 'are the defaults, which do'} not "
+                f"depend on the data: add --choose to choose from the data, or --set {auto[0]}=..."
             )
         return tried
 
     def report(self, result: Any, metrics: Mapping[str, Any]) -> None:
-        """Print the figures, and the plugins of model, initializer, update and solver."""
+        """Print the measures, and the plugins of model, initializer, update and solver."""
         _echo_metrics(self.name, metrics, self._evaluation)
         if made_by := getattr(result, "provenance_", {}):
             echo_table(("made by", ""), [*made_by.items()])
 
     def as_dict(self, result: Any) -> dict[str, Any]:
-        """Return the quality figures, and the plugins of model, initializer, update and solver."""
+        """Return the evaluation, and the plugins of model, initializer, update and solver."""
         judged = None if self._evaluation is None else self._evaluation.as_dict()
         return {"evaluation": judged, "made_by": getattr(result, "provenance_", {})}
 
@@ -350,7 +352,7 @@ def _executor(jobs: int | None, dask: str | None) -> Iterator[None]:
 def _why_here(model: Any) -> str:
     """Return the reason why a fit has sent no tasks to a cluster."""
     size = f"{BLOCK_BYTES >> 20} MiB"
-    usual = f"every step of the fit was a single task, such as rows of less than {size}, or one start"
+    usual = f"every step of the fit was a single task (rows are divided into tasks of {size}, and starts are tasks)"
     return getattr(model, "sequential", usual)
 
 
@@ -367,7 +369,7 @@ def _without_rule(name: str, model: Any) -> str:
 
 
 def _echo_metrics(estimator: str, metrics: Mapping[str, float], evaluation: Evaluation | None) -> None:
-    """Print a table of figures (an asterisk marks the best), reasons for missing figures, and the verdict."""
+    """Print a table of measures (an asterisk marks the best), reasons for missing values, and the verdict."""
     rows: list[Mapping[str, Any]] = [{"name": estimator, **metrics}]
     if evaluation is not None:
         rows = [{**rows[0], **evaluation.rows[0], "name": estimator}, *evaluation.rows[1:]]

@@ -47,10 +47,10 @@ interrupted, the fitted model is kept, and the message says so.
 an installed plugin. Instead of a registered name, you can pass FILE.py:NAME for the record or object NAME of the file.
 
 \b
-Completion in the shell, for bash (for zsh or fish, write zsh or fish):
+Shell completion for bash (for zsh or fish, replace bash by zsh or fish):
   eval "$(_MANIFOLDSEQ_COMPLETE=bash_source manifoldseq)"
 
-The output is plain text without colours, with or without NO_COLOR; progress is shown on terminals only. The variable
+The output is plain text without colours, with or without NO_COLOR. Progress is shown on terminals only. The variable
 MANIFOLDSEQ_DISABLE_PLUGINS (a,b) names plugins that are not loaded. If MANIFOLDSEQ_PLUGINS is set, only the plugins
 that it names are loaded.
 """
@@ -92,7 +92,9 @@ class _Commands(click.Group):
                 for name, command in group.commands.items():
                     if name in _COMMANDS or name in self._added:
                         click.echo(
-                            f"Warning: plugin {plugin.name!r}: command {name!r} exists already and is ignored", err=True
+                            f"Warning: plugin {plugin.name!r}: its command {name!r} is ignored, because a command of "
+                            "this name exists already",
+                            err=True,
                         )
                     else:
                         self._added[name] = command

@@ -32,9 +32,10 @@ _PLAIN = (str, int, float, list, tuple, type(None))
 
 
 class Described(NamedTuple):
-    """A parameter, or ``parameter.setting`` of its object; type and summary are "" if they are not documented.
+    """A parameter, or a setting ``parameter.setting`` of an object that is the default of a parameter.
 
-    The default is a JSON value, or the `repr` of other objects.
+    The type and the summary are ``""`` if the parameter is not documented. The default is a JSON value, or the `repr`
+    of other objects.
     """
 
     name: str
@@ -65,7 +66,7 @@ def record_named(kind: str, name: str) -> hooks.Record:
 def parameters(record: hooks.Record) -> Iterator[Described]:
     """Yield the parameters of a resolved record that have a default, and the settings of objects in them.
 
-    These are the names that `--set` takes.
+    `--set` accepts the names of these parameters and settings.
     """
     called = getattr(record, _CALLED.get(record.kind, "factory"))
     if record.kind == "estimators":

@@ -142,7 +142,7 @@ def load_file(path: str | Path, *, by_option: bool = False) -> PluginFile:
 
 
 def _run(file: Path, source: bytes, name: str) -> ModuleType:
-    """Run the text of a file as a module, which can import the modules of its folder; workers get their code."""
+    """Run the text of a file as a module. It can import modules of its folder, whose code is sent to workers."""
     spec, known = spec_from_file_location(name, file), set(sys.modules)
     assert spec is not None
     module = sys.modules[name] = module_from_spec(spec)  # dataclasses look their module up
@@ -359,7 +359,7 @@ def paths_of_command() -> list[str]:
 
 
 def load_files_of(config: Path, paths: Iterable[str]) -> None:
-    """Load the plugin files of a `run.toml`; a missing file is searched by name among the files of this command."""
+    """Load the plugin files of a `run.toml`; raise BadInput unless this command has a file for each missing one."""
     names = {path.name for path in _given().files}
     for path in paths:
         if Path(path).is_file():
@@ -372,7 +372,7 @@ def use_files_of(directory: Path, run: Mapping[str, Any], *, resume: bool = Fals
     """Raise BadInput unless this command was given the plugin files of a run, and register the objects in them.
 
     Files are identified by their names. A file that has changed gives a warning, or raises BadInput if the run is
-    resumed. In the latter case, files of single objects are contained in the arguments of the command.
+    resumed. A resumed run has the files of single objects in the arguments of its command.
     """
     given = {path.name: file for path, file in _given().files.items()}
     for entry in run.get("plugins", ()):

@@ -1,4 +1,4 @@
-"""Options and steps that `fit` and `solve` share: read, mark, run, write, report."""
+"""Options and steps that `fit` and `solve` share, from reading the data to the report."""
 
 import time
 from abc import ABC, abstractmethod
@@ -45,7 +45,7 @@ _OPTIONS: tuple[Callable[..., Any], ...] = (
     click.option(
         "--config",
         type=click.Path(exists=True, dir_okay=False, path_type=Path),
-        help="A file with settings, such as the run.toml of another run; options of the command take precedence.",
+        help="File with settings, such as the run.toml of another run. Options on the command line take precedence.",
     ),
     read_option,
     views_option,
@@ -53,7 +53,10 @@ _OPTIONS: tuple[Callable[..., Any], ...] = (
     click.option(
         "-o", "--output", type=click.Path(file_okay=False, path_type=Path), help="Run directory to write [runs/…]."
     ),
-    click.option("--resume", is_flag=True, help="Continue the run in RUN_DIR from its checkpoint, or start it."),
+    click.option(
+        "--resume", is_flag=True,
+        help="Continue the run in RUN_DIR from its checkpoint. If there is no checkpoint, start the run.",
+    ),
     click.option(
         "--checkpoint-every", "every", type=click.FloatRange(0), default=10.0, metavar="SECONDS",
         help="Time between checkpoints [10].",
@@ -182,7 +185,7 @@ class Task(ABC):
 
     @abstractmethod
     def options(self) -> dict[str, Any]:
-        """Return the options that only this command has, as written to `run.toml`; None is not written."""
+        """Return the options that only this command has, for `run.toml` (None values are not written)."""
 
     def computing(self) -> AbstractContextManager[Any]:
         """Return the context of the computation."""
@@ -194,11 +197,11 @@ class Task(ABC):
 
     @abstractmethod
     def write(self, run: RunDirectory, result: Any) -> tuple[dict[str, Any], dict[str, Any]]:
-        """Write the files about a saved result; return metrics, and the entries of `run.json` about the result."""
+        """Write the files about a saved result, and return metrics and entries of `run.json`."""
 
     @abstractmethod
     def report(self, result: Any, metrics: Mapping[str, Any]) -> None:
-        """Print the figures."""
+        """Print the results."""
 
     @abstractmethod
     def lines(self, result: Any) -> list[str]:
@@ -214,7 +217,7 @@ class Task(ABC):
 
 
 def carry_out(task: Task, options: Options) -> int:
-    """Read, mark, run, write, report; return the exit status."""
+    """Read the data, compute and save the result, write the report, and return the exit status."""
     directory = choose_directory(options.output, default_name(task.name, task.asked.data), options.resume)
     task.read()
     sequences = task.loaded and [part.sequences for part in task.loaded.parts]
@@ -248,7 +251,10 @@ def carry_out(task: Task, options: Options) -> int:
 
 
 def _computed(task: Task, run: RunDirectory, checkpoint: Checkpoint, resume: bool) -> Any:
-    """Compute and save; the seconds of a resumed run have another name, because they are not those of the whole run."""
+    """Compute and save the result.
+
+    A resumed run saves its duration as ``seconds_since_resume``, because this is not the duration of the whole run.
+    """
     resumed = resume and run.has_checkpoint()
     start = time.perf_counter()
     try:

@@ -26,17 +26,16 @@ _COLUMNS = ("model", "setting", "metric", "unit", "ours", "ours_se", "paper")
 @click.argument("name", required=False, shell_complete=completed_by("reproductions"))
 @click.option("--data", type=click.Path(exists=True, file_okay=False, path_type=Path), help="Folder with the data.")
 @set_option
-@click.option("--quick", is_flag=True, help="Run for one or two minutes on less data. --set overrides these settings.")
-@click.option("--resume", is_flag=True, help="Continue from the results that are saved.")
+@click.option("--quick", is_flag=True, help="Use settings that take one or two minutes. --set overrides them.")
+@click.option("--resume", is_flag=True, help="Continue from the saved results.")
 @json_option
 def reproduce(
     name: str | None, data: Path | None, settings: tuple[str, ...], quick: bool, resume: bool, as_json: bool
 ) -> None:
     """Reproduce a table or figure of a paper.
 
-    Print the numbers measured here and the numbers printed in the paper, and where figures and results are written.
-    `manifoldseq list reproductions` lists the names, and `manifoldseq reproduce NAME --help` also lists the parameters
-    of NAME.
+    The measured numbers, the numbers of the paper, and the paths of figures and results are printed. `manifoldseq list
+    reproductions` lists the names, and `manifoldseq reproduce NAME --help` also lists the parameters of NAME.
 
     \b
     Examples:
@@ -58,7 +57,7 @@ def reproduce(
         if error.filename is None or error.strerror is None:  # an error with a message of its own
             raise BadInput(f"{name}: {error}") from error
         place = f"{error.filename} cannot be read or written ({error.strerror})"
-        raise BadInput(f"{name}: {place}: choose other places{_places(record)}") from error
+        raise BadInput(f"{name}: {place}: choose another path{_places(record)}") from error
     options = [f"--data={data}" if data else None, "--quick" if quick else None]
     options += [f"--set={setting}" for setting in settings]
     command = command_line(["reproduce", spelled("reproductions", name), *options])
@@ -109,7 +108,7 @@ def _settings(
         chosen = with_settings(f"reproduction {name!r}", record.run, current, chosen)
         for option in given:
             if option not in takes:
-                raise BadInput(f"reproduction {quoted(name)} does not support --{option}")
+                raise BadInput(f"reproduction {quoted(name)} does not support --{option}: leave out --{option}")
     return chosen | given
 
 

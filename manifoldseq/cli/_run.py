@@ -304,7 +304,7 @@ def run_of(directory: Path) -> dict[str, Any]:
 
 
 def lacks_quality(directory: Path) -> bool:
-    """Return whether a run has no quality figures yet."""
+    """Return whether a run has no evaluation yet."""
     return not (directory / "evaluation.json").exists()
 
 
@@ -328,7 +328,7 @@ def check_resumable(directory: Path, fingerprint: str) -> None:
     Raises
     ------
     BadInput
-        The message names what helps: the same data and settings, another directory, or to remove this one.
+        The message says what to do: use the same data and settings, choose another directory, or remove this one.
     """
     if _has_checkpoint(directory):
         _check_same(directory, fingerprint, "an unfinished run")

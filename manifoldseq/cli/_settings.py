@@ -29,7 +29,10 @@ def parse_pairs(pairs: Iterable[str], option: str = "--set") -> dict[str, Any]:
 
 
 def merged(config: Mapping[str, Any], pairs: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the settings of a file, overridden by the shell; a new object inherits no settings of the old one."""
+    """Return the settings of a file, overridden by the shell.
+
+    If the shell sets an object, the settings of this object in the file are dropped.
+    """
     kept = {name: value for name, value in config.items() if name.partition(".")[0] not in pairs}
     return {**kept, **pairs}
 
@@ -37,7 +40,8 @@ def merged(config: Mapping[str, Any], pairs: Mapping[str, Any]) -> dict[str, Any
 def spread(chosen: Mapping[str, Any], owner: Callable[..., Any], current: Mapping[str, Any]) -> dict[str, Any]:
     """Return settings with ``name.setting`` in place of the tables of a file.
 
-    ``[set.kernel]`` with ``name = "grassmann"`` and ``n_steps = 2`` is ``kernel = "grassmann", "kernel.n_steps" = 2``.
+    For example, the table ``[set.kernel]`` with ``name = "grassmann"`` and ``n_steps = 2`` becomes
+    ``{"kernel": "grassmann", "kernel.n_steps": 2}``.
     """
     known, made = known_settings(owner, current), dict[str, Any]()
 
@@ -166,7 +170,7 @@ def _types(wanted: tuple[type, ...]) -> str:
 
 
 def to_config(settings: Mapping[str, Any]) -> dict[str, Any]:
-    """Return settings in the form of `read_config`; TOML has no None, so that these settings are listed by name."""
+    """Return settings in the form of `read_config`, with a list of the names of settings that are None."""
     values = settings["set"]
     none = [name for name, value in values.items() if value is None]
     none += [_READ + name for name, value in settings.get("read", {}).items() if value is None]

@@ -19,7 +19,7 @@ class BadInput(click.ClickException):
 
 json_option: Callable[..., Any] = click.option("--json", "as_json", is_flag=True, help="Print JSON instead of a table.")
 set_option: Callable[..., Any] = click.option(
-    "--set", "settings", multiple=True, metavar="NAME=VALUE", help="A parameter; may be repeated."
+    "--set", "settings", multiple=True, metavar="NAME=VALUE", help="Set a parameter; may be repeated."
 )
 read_option: Callable[..., Any] = click.option(
     "--read",
@@ -32,9 +32,9 @@ read_option: Callable[..., Any] = click.option(
 views_option: Callable[..., Any] = click.option(
     "--views",
     metavar="COLUMNS",
-    help="Columns of each view of a file: the sizes of the views (76,216); or names, with wildcards * and ?, or "
-    "numbers of columns, with a colon between views (a,b:c_*,-c_2 or 0-2:5,7). For several files, name the columns of "
-    "each file.",
+    help="The columns of each view of a file. Pass either the number of columns of each view (76,216), or names or "
+    "numbers of columns, with a colon between views (a,b:c_*,-c_2 or 0-2:5,7). Names can contain the wildcards * and "
+    "?, and a minus sign excludes a column. For several files, name the columns of each file.",
 )
 
 

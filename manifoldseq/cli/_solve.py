@@ -114,7 +114,7 @@ class _Solve(Task):
         if asked.data:
             self._load()
         elif asked.views is not None:
-            raise BadInput(f"--views {asked.views} assigns columns to views: pass DATA, a file or a data set")
+            raise BadInput(f"--views {asked.views} needs DATA whose columns are assigned to views: pass a file")
         self.labels = None if self.loaded is None else self.loaded.data.labels
         self.problem = _problem(asked.name, self.build, self.loaded, self.params)
         if self.init is not None and self.init not in self.problem.initializers:
@@ -130,7 +130,9 @@ class _Solve(Task):
             kind = "sequences"
         elif not kind:
             kind = "views" if views is not None or several else "sequences"
-        advice = ": fill it, or leave the row out" if kind == "views" else ": interpolate by --read missing=linear"
+        advice = (
+            ": fill the value, or leave the row out" if kind == "views" else ": interpolate by --read missing=linear"
+        )
         self.load(kind, lambda: advice)
 
     def identity(self) -> Sequence[Any]:
@@ -175,7 +177,7 @@ class _Solve(Task):
         return []
 
     def report(self, result: Result, metrics: Mapping[str, Any]) -> None:
-        """Print the figures."""
+        """Print the results."""
         rows = [("objective", f"{result.fun:.10g}"), ("gradient norm", f"{result.grad_norm or 0:.3g}")]
         rows += [("feasibility", f"{result.feasibility:.3g}")]
         if result.complementarity is not None:

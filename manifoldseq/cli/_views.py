@@ -160,7 +160,7 @@ def named_columns(
 def _has(data: SequenceData) -> str:
     if data.channel_names is None:
         width = data.sequences[0].shape[1]
-        return f"its columns have no names, pass numbers from 0 to {width - 1}, such as {example(data)}"
+        return f"its columns have no names (pass numbers from 0 to {width - 1}, such as {example(data)})"
     return f"it has {shown(data.channel_names)}"
 
 
@@ -255,13 +255,13 @@ def _by_id(
     lacking = [[name for name in ids if name not in place] for place in places]
     if not any(all(name in place for place in places) for name in ids):
         raise BadInput(
-            f"no id is in {' and in '.join(sources)}, such as {parts[0].ids[0]!r} and {parts[1].ids[0]!r}: "
-            "write the same ids, or remove them from the files, which are then paired in order"
+            f"{' and '.join(sources)} have no id in common (their first ids are {parts[0].ids[0]!r} and "
+            f"{parts[1].ids[0]!r}): write the same ids, or remove the ids so that members are paired in order"
         )
     for source, names in zip(sources, lacking, strict=True):
         if names and advice is not None:
             there = next(one for one, place in zip(sources, places, strict=True) if names[0] in place)
-            raise BadInput(f"{source} does not have {_some(names)} of {there}, so that values are missing{advice()}")
+            raise BadInput(f"{source} does not have {_some(names)} of {there}, so values are missing{advice()}")
     both = list(zip(parts, places, strict=True))
     lengths = [next(len(part.sequences[place[name]]) for part, place in both if name in place) for name in ids]
     aligned = []
@@ -289,7 +289,7 @@ def _by_id(
     said = f"{len(ids) - len(set().union(*lacking))} ids in {'both' if len(parts) == 2 else 'all'} files"
     for source, names in zip(sources, lacking, strict=True):
         if names:
-            said += f"; {source} does not have {_some(names)}: missing"
+            said += f"; missing in {source}: {_some(names)}"
     if labels is not None:
         aligned = [replace(part, labels=labels) for part in aligned]
     return aligned, said
@@ -330,7 +330,7 @@ def _check_lengths(sources: Sequence[str], parts: Sequence[SequenceData], ids: S
 
 
 def _labels(sources: Sequence[str], parts: Sequence[SequenceData], ids: Sequence[str]) -> NDArray[Any] | None:
-    """Return the labels of any file; raise an error for partly missing or contradictory labels."""
+    """Return the labels from all files, and raise BadInput if labels are contradictory or partly missing."""
     found: list[Any] = [None] * len(ids)
     origin: list[str] = [""] * len(ids)
     for source, part in zip(sources, parts, strict=True):
@@ -422,12 +422,12 @@ def same_columns(
             )
     if not any(found):
         names = shown([name for view in views for name in view.names or ()])
-        raise BadInput(f"{sources[0]} has no column that {run} was fitted on, {names}: {_has(files[0])}")
+        raise BadInput(f"{sources[0]} has none of the columns that {run} was fitted on ({names}): {_has(files[0])}")
     return found
 
 
 def _check_distinct(views: Sequence[Columns], v: int) -> None:
-    """Raise BadInput if two views of one new file share a column name, which does not tell them apart."""
+    """Raise BadInput if two views of one new file share a column name, because the name does not identify a view."""
     for u, other in enumerate(views[:v]):
         if other.file != views[v].file and (twice := set(views[v].names or ()) & set(other.names or ())):
             raise BadInput(
@@ -456,7 +456,7 @@ def by_place(memory: Mapping[str, Any], columns: Sequence[Columns | None]) -> st
         if one is not None and one.names != names:
             now, before = ("no names" if some is None else shown(some) for some in (one.names, names))
             of = f" of view {v}" if len(memory["views"]) > 1 else ""
-            return f"columns{of} are matched by position: {now} here, {before} in the fit"
+            return f"columns{of} are matched by position (in the data: {now}; in the fit: {before})"
     return ""
 
 

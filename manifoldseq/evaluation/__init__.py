@@ -1,4 +1,4 @@
-"""Quality of fits: figures of an estimator compared with those of simple controls on the same data."""
+"""Quality of fits: comparison of an estimator with simple controls on the same data."""
 
 from .._lazy import lazy_names
 

@@ -1,4 +1,4 @@
-"""Comparison of an estimator with its controls by one figure, and a verdict in words."""
+"""Comparison of an estimator with its controls by one measure, and a verdict in words."""
 
 from __future__ import annotations
 
@@ -107,29 +107,30 @@ def evaluate(
     classifier    accuracy by stratified cross-validation     (cannot be fitted)
     clustering    purity, NMI, ARI; agreement of parts;       agreement of parts (mean ARI of fits to halves),
     or mixture    silhouette in the model's metric            silhouette
-    features      accuracy of a linear classifier on them,    sequences, bags: halves of a member that find each
-                  cross-validated                             other; rows: R² of held-out rows from the features, or,
-                                                              if these are as many as columns, of a row from the
-                                                              nearest other by them
-    neighbours    class of the nearest other member           sequences: halves that find each other; rows: R² of
-                                                              a row from its nearest other
+    features      accuracy of a linear classifier on them,    sequences, bags: share of second halves nearest to
+                  cross-validated                             their own first half; rows: R² of held-out rows from
+                                                              the features, or (with at least as many features as
+                                                              columns) of a row from the row with the nearest features
+    neighbours    class of the nearest other member           sequences: share of second halves nearest to their
+                                                              own first half; rows: R² of a row from the nearest
+                                                              other row
     ============  ==========================================  =================================================
 
-    Agreement of parts compares fits to two random halves of the data on all members, three times; a clustering that
-    does not predict, or has few members per cluster, is fitted to three parts with four fifths of the members each.
-    Each of these fits chooses its settings again. A high agreement shows that clusters are repeatable, not that they
-    are correct. The last row, ``chance``, has the figure of random assignments or of the largest class. If a figure of
-    the estimator or of a control cannot be measured, its row has the reason (``why``), and all other figures are
-    measured as usual.
+    Agreement of parts compares fits to two random halves of the data on all members, for three random splits. A
+    clustering without `predict`, or with few members per cluster, is instead fitted to three parts with four fifths of
+    the members each. Each of these fits chooses its settings again. A high agreement shows that clusters are
+    repeatable, not that they are correct. The last row, ``chance``, has the value for random assignments or for the
+    largest class. If a measure of the estimator or of a control cannot be computed, the row has the reason (``why``),
+    and all other measures are computed as usual.
 
     Parameters
     ----------
     model : estimator
-        The estimator after `fit` on `X`; it is not changed. A class with only ``fit`` and ``predict`` is also
+        The estimator after `fit` on `X`, which is not changed. A class with only ``fit`` and ``predict`` is also
         evaluated, with copies that are fitted again.
     X : data as for `fit`
         The data of `fit`. For controls, missing values of sequences are interpolated linearly. If there are more than
-        20,000 rows, 20,000 rows are drawn, and all figures come from fits to these rows.
+        20,000 rows, 20,000 rows are drawn, and all values are from fits to these rows.
     y : array-like of shape (N,), optional
         Known classes: names or whole numbers.
     record : hooks.EstimatorSpec, optional
@@ -158,8 +159,8 @@ def evaluate(
     Returns
     -------
     Evaluation
-        The figures and the verdict. If nothing can be measured, for example with two members, the row of the estimator
-        has ``why`` instead of figures, and the verdict gives the reason.
+        The values and the verdict. If nothing can be measured, for example with two members, the row of the estimator
+        has ``why`` instead of values, and the verdict gives the reason.
 
     Raises
     ------
@@ -194,7 +195,7 @@ def evaluate(
         return _nothing(name, f"{kind} has none of labels_, predict, transform and kneighbors after fit")
     if n < _LEAST:
         return _nothing(name, f"{n} {'member is' if n == 1 else 'members are'} too few: at least {_LEAST} are needed")
-    said = f"; a single one of the {n} members may change this" if n < _FEW else ""
+    said = f"; with {n} members, a single member may change this result" if n < _FEW else ""
     if input in ("samples", "views") and n > _ROWS:
         rows = np.sort(np.random.default_rng(random_state).choice(n, _ROWS, replace=False))
         whole, X = X, taken(X, rows, input)
@@ -205,7 +206,7 @@ def evaluate(
         began = time.perf_counter()
         model = fitted(model, X, labels if input == "samples" else None, again=True)
         took = time.perf_counter() - began
-        said = f"; all figures come from fits to {_ROWS} of {n} rows"
+        said = f"; all values are from fits to {_ROWS} of {n} rows"
     said += _dominated(model, X, input, columns)
     together = None if together is None else np.array(together.tolist())
     if together is None or len(np.unique(together)) in (1, len(together)):
@@ -236,11 +237,11 @@ def evaluate(
 
 
 def _nothing(name: str, why: str, task: str = "none", measure: str = "none") -> Evaluation:
-    return Evaluation(task, measure, ({"name": name, "why": why},), f"no quality figure: {why}")
+    return Evaluation(task, measure, ({"name": name, "why": why},), f"the quality was not measured: {why}")
 
 
 def _copies(X: Any, input: str) -> NDArray[np.intp] | None:
-    """Return a number for each member, which is equal for copies; None if there are few copies.
+    """Return a number for each member, which is equal for copies, or None if there are few copies.
 
     Rows of one or two columns can be equal by chance, and count as copies only if all rows are equal.
     """
@@ -287,7 +288,7 @@ def _dominated(model: Any, X: Any, input: str, names: Sequence[str] | None) -> s
 
 
 def _by_its_own(record: hooks.EstimatorSpec, model: Any, X: Any, y: Any, seed: int) -> Evaluation:
-    """Evaluate by the `quality` of a record; its result is validated, and its exception becomes a reason."""
+    """Evaluate by the `quality` of a record. An exception, or a result of another type, becomes a reason."""
     plugins = [plugin.name for plugin, one in hooks.records("estimators") if one.name == record.name]
     whose = f"the quality of {record.name!r}" + (f" (plugin {' or '.join(plugins)})" if plugins else "")
     try:
@@ -319,7 +320,7 @@ class _Candidate:
 
 @dataclass(frozen=True)
 class _Judge:
-    """Measures an estimator and its controls in the same way; a failure leaves a reason instead of a figure."""
+    """Measures an estimator and its controls in the same way. A failure leaves a reason instead of a value."""
 
     own: _Candidate
     controls: tuple[str, ...]
@@ -358,10 +359,12 @@ class _Judge:
             return self.evaluation("clusters", "ari", rows, verdict)
         width = f"silhouette {own['silhouette']:.2f}, at most 1" if "silhouette" in own else ""
         if agreement not in own and width:  # the distances of controls are others: there is nothing to compare
-            rows = [own, *({**row, "why": "its silhouette is measured in another distance"} for row in rows[1:])]
+            rows = [own, *({**row, "why": "the silhouette of a control uses another distance"} for row in rows[1:])]
             for row in rows[1:]:
                 row.pop("silhouette", None)
-            return self.evaluation("clusters", "silhouette", rows, f"{width}; it is not compared with other fits")
+            return self.evaluation(
+                "clusters", "silhouette", rows, f"{width}; silhouettes of other fits use other distances"
+            )
         verdict = f"{_repeatability(own[agreement])}, {_NOT_RIGHT}" if agreement in own else ""
         verdict += self.named(rows) if verdict else ""
         rows.append({"name": CHANCE, agreement: 0.0})
@@ -382,12 +385,12 @@ class _Judge:
             and adjusted_rand_score(self.found[self.own.name], self.found[row["name"]]) < _ALIKE
         ]
         if not clear:
-            return "; no control has different clusters that are as repeatable and explain more of the sequences"
+            return "; no control has different clusters that are as repeatable and explain more of the variance"
         best = max(clear, key=lambda row: row["explained"])
         alike = adjusted_rand_score(self.found[self.own.name], self.found[best["name"]])
         return (
             f"; the control {best['name']} has different clusters (agreement {alike:.2f}) that are as "
-            f"repeatable ({best['agreement_of_parts']:.2f}) and explain more of the sequences "
+            f"repeatable ({best['agreement_of_parts']:.2f}) and explain more of the variance "
             f"({best['explained']:.2f} compared with {own['explained']:.2f}): compare both"
         )
 
@@ -402,7 +405,7 @@ class _Judge:
         return rows, descriptions_of([np.asarray(x, dtype=np.float64) for x in data])
 
     def one_cluster(self, rows: list[dict[str, Any]], agreement: str) -> Evaluation:
-        """Evaluate a clustering with a single cluster; its controls have the requested number of clusters."""
+        """Evaluate a clustering with a single cluster. The controls have the requested number of clusters."""
         verdict = "all members are in one cluster"
         if (asked := self.asked()) < 2:
             return Evaluation("clusters", "clusters", [{**rows[0], "clusters": 1}], verdict)
@@ -500,7 +503,9 @@ class _Judge:
             fitted(control.model, taken(control.X, rows, control.input), self.labels_of(rows))
         expected = fits * 10 * n / _MANY * (time.perf_counter() - began)
         if expected > self.seconds:
-            raise Unmeasured(f"its fits would take about {expected:.0f} s, longer than {self.seconds:.0f} s")
+            raise Unmeasured(
+                f"its fits would take about {expected:.0f} s, longer than the limit of {self.seconds:.0f} s"
+            )
 
     def labels_of(self, rows: Labels) -> Labels | None:
         """Return the labels of some members, if there are labels."""
@@ -565,7 +570,8 @@ class _Judge:
         verdict = (
             ""
             if own is None
-            else f"the first half nearest to a second half is of the same member in {own:.0%} (by chance {1 / n:.0%})"
+            else f"for {own:.0%} of the members, the first half nearest to the second half is from the same member (by "
+            f"chance {1 / n:.0%})"
         )
         return self.evaluation(task, "halves_found", rows, verdict)
 
@@ -594,7 +600,7 @@ class _Judge:
             halvings = next((times for times in (HALVINGS, 1) if one is not self.own or self.enough(times)), 0)
             if one is self.own and not (halvings if in_halves else self.enough(3, 0.8)):
                 more = "two fits to halves" if in_halves else "three fits to parts"
-                raise Unmeasured(f"{more} of the data would take longer than {self.seconds:.0f} s")
+                raise Unmeasured(f"{more} of the data would take longer than the limit of {self.seconds:.0f} s")
             return {
                 "agreement_of_parts": agreement_of_parts(
                     made(), one.X, one.input, self.seed, clusters=clusters, halvings=halvings
@@ -717,5 +723,5 @@ def _comparison(found: Evaluation) -> str:
     if measure not in found.rows[0]:
         return f"; {who} reaches {figure}"
     gap = sign * (best[measure] - found.rows[0][measure])
-    said = "is better" if gap > _CLEAR else "is as good" if gap > -_CLEAR else "is below"
+    said = "is better" if gap > _CLEAR else "is as good" if gap > -_CLEAR else "is worse"
     return f"; {who} {said} ({figure})"

@@ -65,7 +65,7 @@ def imputation_error(model: Any, X: Any, y: object, seed: int) -> Evaluation:
     views = [np.asarray(view, dtype=np.float64) for view in X]
     names = [list(map(str, getattr(view, "columns", range(view.shape[1])))) for view in X]
     if len(views) < 2:
-        raise ValueError("a view is imputed from other views, but there is only one view: pass two or more")
+        raise ValueError("a view is imputed from other views, but there is only one view: pass two or more views")
     if len(views[0]) < _LEAST:
         raise ValueError(f"{len(views[0])} rows are too few: at least {_LEAST} are needed")
     order = np.random.default_rng(seed).permutation(len(views[0]))[:_ROWS]
@@ -116,11 +116,11 @@ def _verdict(rows: list[dict[str, Any]], per_column: list[tuple[float, str]], co
     better = "is better, with" if best["r2"] > own + _CLEAR else "has"
     (least, worst), (most, top) = min(per_column), max(per_column)
     return (
-        f"a view filled in from the others explains {max(own, 0):.0%} of the variance of held-out rows "
-        f"(R² = {own:.2f}; of columns from {least:.2f}, {worst}, to {most:.2f}, {top}); "
+        f"an imputed view explains {max(own, 0):.0%} of the variance of held-out rows "
+        f"(R² = {own:.2f}; single columns: from {least:.2f} in {worst} to {most:.2f} in {top}); "
         f"the baseline {best['name']} {better} R² = {best['r2']:.2f}; "
         f"intervals of 90 % contain {coverages.mean():.0%} of the values "
-        f"(of columns from {coverages.min():.0%} to {coverages.max():.0%})"
+        f"(single columns: {coverages.min():.0%} to {coverages.max():.0%})"
     )
 
 

@@ -133,7 +133,9 @@ class WarpingKMedoids(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Cluster
         rng = random_generator(self.random_state)
         curves = self._curves(X, reset=True)
         if self.n_clusters > len(curves):
-            raise ValueError(f"n_clusters={self.n_clusters} for {len(curves)} sequences: pass at most that number")
+            raise ValueError(
+                f"n_clusters={self.n_clusters} for {len(curves)} sequences: pass at most the number of sequences"
+            )
         some = np.sort(rng.permutation(len(curves))[:_MEDOIDS])
         drawn = curves[some]
         D = warping_distances(drawn, drawn)

@@ -1,4 +1,4 @@
-"""The quality figures of each kind of estimator, with and without labels."""
+"""The quality measures of each kind of estimator, with and without labels."""
 
 from __future__ import annotations
 
@@ -58,14 +58,14 @@ _OF_SEQUENCES = {
 
 
 class Unmeasured(ValueError):
-    """Error for a figure that cannot be measured; the message is the reason."""
+    """Error with the reason why a measure cannot be computed."""
 
 
 def task_of(model: Any, *, labelled: bool = False) -> str:
     """Return the task of an estimator: ``"classes"``, ``"clusters"``, ``"neighbours"``, ``"features"`` or ``""``.
 
-    A class without the tags of scikit-learn is identified by its methods; if it only predicts, it is a classifier if it
-    is `labelled`.
+    A class without the tags of scikit-learn is identified by its methods. A class whose only method is `predict` is a
+    classifier if the data are `labelled`.
     """
     tags = get_tags(model) if hasattr(model, "__sklearn_tags__") else None
     kind = None if tags is None else tags.estimator_type
@@ -171,7 +171,7 @@ def checked_labels(y: Any, n: int) -> Labels | None:
     if missing.any():
         first = int(missing.argmax())
         raise ValueError(
-            f"{missing.sum()} of {n} members have no label, the first is member {first}: label each member, or leave "
+            f"{missing.sum()} of {n} members have no label (the first is member {first}): label each member, or leave "
             "the labels out"
         )
     if labels.dtype.kind == "f" and (fractions := labels[labels % 1 != 0]).size:
@@ -215,7 +215,7 @@ def fitted(model: Any, X: Any, y: Any = None, *, again: bool = False, **settings
 
 
 def takes_labels(model: Any, *, only: bool = False) -> bool:
-    """Return whether `fit` has an argument for labels after the data; with `only`, whether it has no default."""
+    """Return whether `fit` has an argument for labels after the data (with `only`, an argument without a default)."""
     places = [one for one in signature(model.fit).parameters.values() if one.kind is not one.KEYWORD_ONLY]
     if not only:
         return len(places) > 1

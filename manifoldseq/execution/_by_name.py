@@ -151,4 +151,4 @@ def _function(module: str, name: str) -> Any:
 
 def _gone(module: str, name: str) -> str:
     cure = "write it in a module that is imported" if module == "__main__" else "it may have been renamed"
-    return f"{name!r} of the module {module!r} was pickled by name, and the module has no such name here: {cure}"
+    return f"{name!r} of the module {module!r} was pickled by name, but the module in this process lacks it: {cure}"

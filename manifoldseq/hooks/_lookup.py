@@ -118,7 +118,7 @@ def stored(cls: type[R], name: str, plugin: str) -> R:
     owner, record = _registry.owner(cls.kind, name)
     ours = {one.name for one in (_registry.core(), *plugins()) if one.origin in (Origin.CORE, Origin.BUNDLED)}
     if plugin and not ours.isdisjoint((plugin, owner.name)):
-        raise UnknownName(f"only {asked_as(owner, record)!r} of {owner.name!r} exists, which is another record")
+        raise UnknownName(f"{asked_as(owner, record)!r} of plugin {owner.name!r} is another record of this name")
     return cast(R, record.resolved())
 
 

@@ -85,8 +85,8 @@ def _complete(registry: Registry, plugin: Plugin, record: ModelSpec, asked: tupl
         other_cost = any(getattr(spec, part) is not None for part in _COST)
         if base.build is not None and other_cost:
             raise ValueError(
-                f"model {full_name!r}: its base {spec.base!r} is registered by build, which builds the whole problem, "
-                "so that its cost cannot be replaced: register a model with build=… instead"
+                f"model {full_name!r} cannot replace the cost of its base {spec.base!r}, because the function build of "
+                "the base creates the whole problem: register a model with build=… instead"
             )
         for one in fields(spec):
             if one.name in _OWN or (other_cost and one.name in _OF_THE_COST):

@@ -177,7 +177,7 @@ def collect(plugin: Plugin, module: Any) -> None:
             if isinstance(found, Fault):
                 faults.append(found)
             elif not isinstance(found, cls):
-                message = f"{name} yielded {found!r}; yield manifoldseq.hooks.{cls.__name__} records"
+                message = f"{name} yielded {found!r}: yield manifoldseq.hooks.{cls.__name__} records"
                 faults.append(Fault(message, place=place))
             elif found.name.partition(":")[0] not in (found.name, plugin.name):
                 faults.append(Fault(f"{name} yielded {found.name!r}: {reserved(found)}", place=place))
@@ -202,7 +202,9 @@ def _yielded(name: str, hook: Callable[[], list[Any]], file: str, place: str) ->
                 for record in result:  # one by one: those before an exception are kept
                     found.append(record)
             else:
-                found.append(Fault(f"{name} returned {result!r}; make it a generator of records", place=place))
+                found.append(
+                    Fault(f"{name} returned {result!r}: write the hook as a generator of records", place=place)
+                )
     return [*found, Fault.of(f"{name} raised", caught[0], file)] if caught else found
 
 
@@ -211,7 +213,7 @@ def _misnamed(manager: pluggy.PluginManager) -> Iterator[Fault]:
         if isinstance(hook, pluggy.HookCaller) and not hook.has_spec():
             functions = [one.function for one in hook.get_hookimpls()]
             place = _line_of(functions[0]) if functions else ""
-            yield Fault(f"{name} is not a hook of manifoldseq; {_suggestion(name)}", place=place)
+            yield Fault(f"{name} is not a hook of manifoldseq: {_suggestion(name)}", place=place)
 
 
 def _unmarked(module: Any) -> Iterator[Fault]:
@@ -222,7 +224,7 @@ def _unmarked(module: Any) -> Iterator[Fault]:
         value = inspect.getattr_static(module, name)
         if inspect.isfunction(value) and value.__module__ == owner and not hasattr(value, f"{PROJECT}_impl"):
             hint = "decorate it with @manifoldseq.hookimpl" if name in _SPECS else _suggestion(name)
-            message = f"{name} is a function without @manifoldseq.hookimpl and is never called; {hint}"
+            message = f"{name} is a function without @manifoldseq.hookimpl and is never called: {hint}"
             yield Fault(message, place=_line_of(value))
 
 

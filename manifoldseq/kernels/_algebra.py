@@ -68,7 +68,9 @@ class _Several(ABC):
         """Return the manifold that all kernels share."""
         first, *rest = (k.manifold(m, n, bound) for k in self.kernels)
         if any(other != first for other in rest):
-            raise ValueError("the kernels have points of different manifolds: combine kernels with the same one")
+            raise ValueError(
+                "the kernels have points of different manifolds: combine kernels with points of one manifold"
+            )
         return first
 
 
@@ -330,7 +332,7 @@ def as_kernel(kernel: str | Kernel, domain: str | None = None, **params: Any) ->
     GrassmannKernel(n_steps=2, dtype='float64')
     """
     if params and not isinstance(kernel, str):
-        raise ValueError(f"{params} are for a registered name, but the kernel is an object: pass its name")
+        raise ValueError(f"{params} are parameters for a registered name, but the kernel is an object: pass the name")
     made = get_kernel(kernel, **params) if isinstance(kernel, str) else completed(kernel, domain)
     if domain not in (None, made.domain):
         raise ValueError(f"the kernel {kernel!r} is of the domain {made.domain!r}: use a kernel of {domain!r}")

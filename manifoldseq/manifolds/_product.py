@@ -330,7 +330,7 @@ class Product(Factored[Point]):
         for k, factor in enumerate(factors):
             if not isinstance(factor, Manifold):
                 raise TypeError(
-                    f"factor {k} of Product is {factor!r}, not a manifold; pass Product(A, B), not Product([A, B])"
+                    f"factor {k} of Product is {factor!r}, not a manifold: pass Product(A, B), not Product([A, B])"
                 )
         labels = _numbers(factors) if names is None else tuple(names)
         if len(labels) != len(factors) or len(set(labels)) != len(labels):

@@ -140,7 +140,7 @@ class ModelEstimator(BaseEstimator):
         self.n_iter_, self.history_, self.status_, self.objective_ = best.nit, best.history, best.status, best.fun
         if best.status is Status.NON_FINITE:
             warnings.warn(
-                f"the objective is not finite after {best.nit} iterations, so that the fit ended without convergence: "
+                f"the objective is not finite after {best.nit} iterations, so the fit ended without convergence: "
                 "look for extreme values in the data, or lower n_components",
                 stacklevel=5,
             )

@@ -200,11 +200,11 @@ def of_scipy(given: LinearConstraint | Bounds, size: int) -> tuple[list[Constrai
         low, high = (np.broadcast_to(side, A.shape[0]) for side in sides)
     except ValueError as error:
         raise ValueError(
-            f"{type(given).__name__} has bounds of shapes {np.shape(given.lb)} and {np.shape(given.ub)}, but "
-            f"{A.shape[0]} entries"
+            f"{type(given).__name__} has {A.shape[0]} entries, but its bounds have shapes {np.shape(given.lb)} and "
+            f"{np.shape(given.ub)}"
         ) from error
     if np.any(low > high) or np.isnan(low).any() or np.isnan(high).any():
-        raise ValueError(f"{type(given).__name__} has a lower bound above the upper bound, or one that is NaN")
+        raise ValueError(f"{type(given).__name__} has a bound that is NaN, or a lower bound above the upper bound")
     equal = low == high
     above, below = ~equal & np.isfinite(high), ~equal & np.isfinite(low)
     parts = [sign * A[rows] for sign, rows in ((1.0, above), (-1.0, below)) if rows.any()]

@@ -395,7 +395,8 @@ def _sum(f: Objective, g: Objective) -> Objective:
         )
     if f.riemannian != g.riemannian and f.value_and_gradient and g.value_and_gradient:
         raise ValueError(
-            "one objective has Riemannian and the other Euclidean derivatives, so that they cannot be added"
+            "one objective has Riemannian derivatives and the other Euclidean derivatives: pass objectives with "
+            "derivatives of the same kind"
         )
     fused, products = (f.value_and_gradient, g.value_and_gradient), (f.hessian_product, g.hessian_product)
     return Objective(

@@ -72,7 +72,10 @@ class Residuals:
         if not isinstance(derivatives, tuple | list):
             derivatives = [derivatives]
         if len(derivatives) != len(points):
-            raise ValueError(f"the jacobian of residuals returned {len(derivatives)} arrays for {len(points)} slots")
+            raise ValueError(
+                f"the jacobian of residuals returned {len(derivatives)} arrays for {len(points)} slots: return one "
+                "array for each slot"
+            )
         made = []
         for k, each in enumerate(derivatives):
             J = real_array("the jacobian of residuals", each).astype(float, copy=False)
@@ -94,7 +97,8 @@ class Residuals:
         if r.ndim != 2 or r.size == 0 != rows or (rows is not None and len(r) != rows):
             wanted = "(K, m)" if rows is None else f"({rows}, m)"
             raise ValueError(
-                f"residuals returned an array of shape {np.shape(value)}: return one of shape {wanted} with entries"
+                f"residuals returned an array of shape {np.shape(value)}: return an array of shape {wanted} with at "
+                "least one entry"
             )
         return r
 

@@ -62,7 +62,7 @@ def plot_controls(
     low = low - 1.5 * margin if low < -0.1 * margin else 0.0  # a little below zero is zero
     for place, row in enumerate(rows):
         if measure not in row:
-            ax.text(0, place, " no figure", va="center", style="italic")
+            ax.text(0, place, " no value", va="center", style="italic")
             continue
         chance = row["name"] == CHANCE
         colour = LIGHT[0] if place < n_estimators else ink if chance else LIGHT[1]

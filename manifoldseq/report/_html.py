@@ -141,7 +141,7 @@ def _view(run: RunFiles, place: int, *, alone: bool) -> dict[str, Any]:
     found = [*_clusters(run, drawn_labels=table is None), *run.drawings]
     groups = [
         {
-            "heading": "Figures of the fit",
+            "heading": "Results of the fit",
             "figures": _embedded(found, place),
             "confusion": table,
             "members": _members(run),
@@ -266,7 +266,7 @@ def _bars(runs: Sequence[RunFiles]) -> list[Drawing]:
         return []
     evaluation = runs[0].evaluation
     more = "more" if evaluation is None or evaluation.greater_is_better else "less"
-    caption = f"All figures refer to the same data and splits; {more} is better."
+    caption = f"All values refer to the same data and splits; {more} is better."
     paint = partial(plot_controls, rows, measure, n_estimators=len(runs))
     return [drawn("controls", caption, paint, (5.0, 1.2 + 0.45 * len(rows)))]
 

@@ -106,7 +106,7 @@ class Evaluation:
     def from_dict(cls, document: Any) -> Self:
         """Return the evaluation from the result of `as_dict`; raise ValueError for an invalid mapping."""
         if not isinstance(document, Mapping):
-            raise ValueError("an evaluation is a mapping of task, measure, rows, winner and verdict")
+            raise ValueError("an evaluation must be a mapping with task, measure, rows, winner and verdict")
         missing = [name for name in ("task", "measure", "rows", "winner", "verdict") if name not in document]
         if missing:
             raise ValueError(f"an evaluation has no {missing[0]}: it has {', '.join(map(str, document)) or 'nothing'}")
@@ -121,7 +121,7 @@ def _checked(row: Any, measure: str) -> dict[str, Any]:
     """Return a row with its figures as floats."""
     name = row.get("name") if isinstance(row, Mapping) else None
     if not isinstance(name, str) or not name.strip():
-        raise ValueError(f"an evaluation has the row {row!r}: pass a dict with a name and figures")
+        raise ValueError(f"an evaluation has the row {row!r}: pass a dict with a name and values")
     found: dict[str, Any] = {"name": name}
     for key, value in row.items():
         if key == "why" and isinstance(value, str) and value.strip():
@@ -131,8 +131,8 @@ def _checked(row: Any, measure: str) -> dict[str, Any]:
         elif key != "name":
             if not isinstance(value, Real) or isinstance(value, bool) or not math.isfinite(value):
                 raise ValueError(
-                    f"row {name!r} of an evaluation has {key}={value!r}: a figure must be a finite number; replace it "
-                    "by why='…' with the reason"
+                    f"row {name!r} of an evaluation has {key}={value!r}, which is not a finite number: pass why='…' "
+                    "with the reason instead"
                 )
             found[str(key)] = float(value)
     if measure not in found and "why" not in found:

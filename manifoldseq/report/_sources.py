@@ -92,7 +92,7 @@ def history_of(result: Any) -> dict[str, NDArray[np.float64]]:
     """
     found = result if isinstance(result, Mapping) else getattr(result, "history", getattr(result, "history_", None))
     if found is None:
-        raise ValueError(f"{type(result).__name__} has no history: pass a result, a fitted estimator or its columns")
+        raise ValueError(f"{type(result).__name__} has no history: pass a result or a fitted estimator")
     if "fun" not in found:
         raise ValueError(f"the history has no column 'fun': it has {', '.join(found) or 'no columns'}")
     columns = {name: np.asarray(values, dtype=float) for name, values in found.items()}

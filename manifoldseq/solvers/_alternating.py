@@ -140,13 +140,15 @@ class Alternating(Solver):
         unknown = [name for name in order if name not in updates and name not in names]
         if unknown:
             raise ValueError(
-                f"Alternating(order={order}): {unknown} name neither an update ({', '.join(updates)}) nor a factor "
-                f"({', '.join(names)})"
+                f"Alternating(order={order}) contains the unknown names {unknown}: pass names of updates "
+                f"({', '.join(updates) or 'none'}) and of factors ({', '.join(names) or 'none'})"
             )
         moved = {f for name in order for f in ((updates[name].factors or names) if name in updates else (name,))}
         still = [name for name in names if name not in moved]
         if still:
-            raise ValueError(f"Alternating(order={order}) does not update {still}: add these factors, or an update")
+            raise ValueError(
+                f"Alternating(order={order}) does not update {still}: add these factors, or an update of these factors"
+            )
         stages: list[Stage] = []
         # neighbouring closed-form updates form one stage, evaluated once; each factor without one is a stage
         for closed, group in groupby(order, key=lambda name: name in updates):

@@ -551,7 +551,9 @@ class Penalized:
             if active[cut].any():
                 product = real_array("a jacobian_product", each.jacobian_product(x, u))  # type: ignore[misc]
                 if product.size != along[cut].size:
-                    raise ValueError(f"a jacobian_product has shape {product.shape}, its constraint has {shape}")
+                    raise ValueError(
+                        f"a jacobian_product has shape {product.shape}, but its constraint has shape {shape}"
+                    )
                 along[cut] = np.ravel(product)
         return at.add(total, self.penalty * self.units**2 * active * along)
 
@@ -580,7 +582,9 @@ class Penalized:
                     u = unflattener(x)(column.astype(dtype_of(x), copy=False))
                     product = real_array("a jacobian_product", each.jacobian_product(x, u))
                     if product.size != count:
-                        raise ValueError(f"a jacobian_product has shape {product.shape}, its constraint has {shape}")
+                        raise ValueError(
+                            f"a jacobian_product has shape {product.shape}, but its constraint has shape {shape}"
+                        )
                     rows[cut, k] = np.ravel(product)
             else:
                 rows[cut] = np.stack([flatten(pull(unit)) for unit in np.eye(count)]) @ basis if count else 0.0

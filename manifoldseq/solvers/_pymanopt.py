@@ -153,7 +153,9 @@ class Pymanopt(Solver):
     def step(self, problem: Problem, state: State) -> tuple[State, Steps]:
         """Run the optimizer until it ends or the stopping rule is met."""
         if state["nit"]:
-            warnings.warn(f"pymanopt's {self.optimizer} stores no state: it restarts at the stored point", stacklevel=2)
+            warnings.warn(
+                f"pymanopt's {self.optimizer} stores no state: the run restarts at the stored point", stacklevel=2
+            )
         package, watch = pymanopt(), _Watch(self, problem, state)
         watched = replace(problem.objective, value=watch.value, value_and_gradient=watch.value_and_gradient)
         if problem.objective.value_and_gradient is None:

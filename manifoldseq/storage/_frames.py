@@ -145,7 +145,8 @@ def _one_each(tables: Sequence[Table], id: str | None, rows: Rows, numbers: NDAr
     if len(unlike := np.flatnonzero(rows.ids != rows.ids[starts][numbers])):
         where = tables[int(numbers[unlike[0]])].where
         raise ReadError(
-            f"{where} has several values in {quoted(id)}, but is one sequence: pass one frame instead of a list"
+            f"{where} has several values in {quoted(id)}, but each frame of a list must be one sequence: pass one "
+            "frame instead of a list"
         )
     return [rows.id_names[i] for i in rows.ids[starts].tolist()]
 

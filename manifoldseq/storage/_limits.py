@@ -104,7 +104,7 @@ def require_memory(path: FilePath, needed: int, *, taken: int = 0) -> None:
     if needed > allowed:
         raise ReadError(
             f"{path} would need {needed / 2**30:.3g} GiB of memory, but a reader may use only "
-            f"{allowed / 2**30:.3g} GiB here: split the file, or keep fewer channels or time steps"
+            f"{allowed / 2**30:.3g} GiB on this machine: split the file, or keep fewer channels or time steps"
         )
     if needed > _UNSUSPECTED and needed > DEFLATE_RATIO * (size := _size(path)):
         raise ReadError(

@@ -176,7 +176,7 @@ def load(run_dir: FilePath) -> Any:
             state = None
         if state is not None:
             raise ModelError(
-                f"the run in {path} has no model yet, its state is {quoted(state)}: continue it with --resume"
+                f"the run in {path} has no model yet (its state is {quoted(state)}): continue the run with --resume"
             )
     return load_model(path)
 

@@ -63,7 +63,7 @@ def members_of(path: FilePath, archive: zipfile.ZipFile, size: int) -> dict[str,
     require_inflated(path, sum(info.file_size for info in infos if info.compress_type != zipfile.ZIP_STORED))
     members = {info.filename.removesuffix(".npy"): info for info in infos}
     if len(members) < len(infos):
-        raise ReadError(f"{path} has two members of one name: save it again with numpy.savez")
+        raise ReadError(f"{path} has two members with the same name: save it again with numpy.savez")
     return members
 
 

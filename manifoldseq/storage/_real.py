@@ -140,8 +140,8 @@ def _holds_masked(X: Any) -> bool:
 
 def _not_real(name: str, found: str, remedy: str = "pass real numbers") -> NotReal:
     return NotReal(
-        f"{name} {found}: {remedy}; the argument must be free of masked values, dates, strings and other objects, "
-        "only real numbers"
+        f"{name} {found}: {remedy}; the argument must be free of masked values, dates, strings and other objects "
+        "and contain only real numbers"
     )
 
 

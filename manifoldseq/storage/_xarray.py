@@ -43,7 +43,7 @@ def from_xarray(
         time, axis = None, "time"
     if axis not in data.dims:
         shown = ", ".join(map(str, data.dims))[:200] or "none"
-        raise ReadError(f"{path} has no dimension {quoted(axis)} but {shown}: name it with time=…")
+        raise ReadError(f"{path} has no dimension {quoted(axis)}, only {shown}: name the dimension with time=…")
     marks = _marks(path, data, label)
     if hasattr(data, "data_vars"):
         variables = {str(name): data[name] for name in data.data_vars if str(name) != marks.label}
@@ -117,7 +117,9 @@ def _marks(path: str, data: Any, label: str | None) -> _Marks:
     inside = {str(name): data[name] for name in (*data.coords, *getattr(data, "data_vars", ()))}
     name = "label" if label is None and "label" in inside else label
     if name is not None and name not in inside:
-        raise ReadError(f"{path} has no variable {quoted(name)} but {', '.join(inside)[:200]}: name it with label=…")
+        raise ReadError(
+            f"{path} has no variable {quoted(name)}, only {', '.join(inside)[:200]}: name the variable with label=…"
+        )
     return _Marks(path, name, None if name is None else inside[name])
 
 
@@ -154,9 +156,11 @@ def _of_variables(
     first, dims = next((name, array.dims) for name, array in variables.items())
     for name, array in variables.items():
         if axis not in array.dims or set(array.dims) != set(dims):
-            shown, others = (", ".join(map(str, some)) or "no dimension" for some in (array.dims, dims))
-            remedy = "leave one out with columns=[…], or name the label with label=…"
-            raise ReadError(f"{path}, variable {quoted(name)} has {shown}, but {quoted(first)} has {others}: {remedy}")
+            shown, others = (", ".join(map(str, some)) or "none" for some in (array.dims, dims))
+            raise ReadError(
+                f"{path}, variable {quoted(name)} has other dimensions ({shown}) than {quoted(first)} ({others}): "
+                "choose the channels with columns=[…], or name the label with label=…"
+            )
     others = [name for name in dims if name != axis]
     series, channels = _sides(path, dims, axis, id if id is not None or len(others) != 1 else _series(others[0]))
     if channels is not None:
@@ -176,7 +180,9 @@ def _sides(path: str, dims: Iterable[Any], axis: str, id: str | None) -> tuple[s
     shown = ", ".join(repr(str(name)) for name in others)[:200] or "none"
     if axis not in dims or len(others) > 2:
         found = ", ".join(map(str, dims))[:200] or "none"
-        raise ReadError(f"{path} has the dimensions {found}: keep {quoted(axis)}, one of sequences and one of channels")
+        raise ReadError(
+            f"{path} has the dimensions {found}: keep {quoted(axis)}, one dimension for sequences and one for channels"
+        )
     if id is not None and id not in others:
         raise ReadError(
             f"{path} has no dimension {quoted(id)}; its dimensions other than {quoted(axis)} are {shown}: pass the "
@@ -189,8 +195,8 @@ def _sides(path: str, dims: Iterable[Any], axis: str, id: str | None) -> tuple[s
         (channels if series else series).extend(unknown)
         unknown = []
     if unknown or len(series) > 1 or len(channels) > 1:
-        remedy = "name the dimension of the sequences with id=…, or rename the other to 'channel'"
-        raise ReadError(f"{path} has, apart from {quoted(axis)}, {shown}, for sequences or channels: {remedy}")
+        remedy = "name the dimension of the sequences with id=…, or rename the dimension of the channels to 'channel'"
+        raise ReadError(f"{path} has dimensions for sequences or channels whose roles are unknown, {shown}: {remedy}")
     return (series or [None])[0], (channels or [None])[0]
 
 
@@ -203,7 +209,7 @@ def _selected(
     except LookupError as error:
         shown = ", ".join(have[:10])[:200]
         raise ReadError(
-            f"{path} has no channel {quoted(error.args[0])}, its channels are {shown}: select some with columns=…"
+            f"{path} has no channel {quoted(error.args[0])}, only {shown}: select channels with columns=…"
         ) from None
     return block[:, :, wanted], tuple(have[j] for j in wanted)
 

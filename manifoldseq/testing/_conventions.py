@@ -120,7 +120,7 @@ def _parameters(case: Case) -> Verdict:
         return False, f"__init__ takes {sorted(names)}, get_params gives {sorted(params)}"
     copy = copied(case.estimator)  # raises if a parameter was changed by __init__
     if not alike(copy.get_params(deep=False), params):
-        return False, "a clone has other parameters"
+        return False, "a clone has different parameters"
     marker = object()
     for name in names:
         if getattr(copied(case.estimator).set_params(**{name: marker}), name, None) is not marker:
@@ -138,7 +138,7 @@ def _unfitted(case: Case) -> Verdict:
             continue
         except Exception as error:
             return False, f"{name} raised {type(error).__name__} in place of sklearn.exceptions.NotFittedError"
-        return False, f"{name} answered"
+        return False, f"{name} raised no NotFittedError"
     return True, ", ".join(case.methods())
 
 
@@ -196,7 +196,7 @@ def _answers_again(case: Case) -> Verdict:
     if not alike(first, case.answers(fitted)):
         return False, "the repeated results differ"
     return unless(
-        None if alike(first, case.answers(pickle.loads(pickle.dumps(fitted)))) else "after pickling they differ"
+        None if alike(first, case.answers(pickle.loads(pickle.dumps(fitted)))) else "the results after pickling differ"
     )
 
 

@@ -136,7 +136,7 @@ def gradient_laws(exam: Examination, problem: Problem[Point], x: Point, rng: np.
         # at a minimum of value zero, turning the point by rounding still costs the square of it
         away = manifold.retract(x, manifold.random_tangent(x, np.random.default_rng(0)))
         level = 1e4 * eps * (scale + eps * abs(f.value(away) - fun))
-        exam.law("value is that of every representative", lambda: _same_at_equivalent(manifold, f, x, level))
+        exam.law("value is equal at all representatives", lambda: _same_at_equivalent(manifold, f, x, level))
     gradient = manifold.gradient(x, egrad)
 
     def first_order(u: Point) -> Measured:

@@ -222,7 +222,7 @@ def _rows(case: Case) -> Verdict:
         elif (len(whole), len(part)) != (len(case.data), len(some)):
             return False, f"{name} gave {len(part)} rows for {len(some)} sequences"
         elif not _close(part, whole[1:4]):
-            return False, f"{name} of a sequence depends on the others"
+            return False, f"{name} of a sequence depends on the other sequences"
     return True, ""
 
 
@@ -230,7 +230,7 @@ def _three_dimensional(case: Case) -> Verdict:
     length = min(map(len, case.data))
     cut = [array[:length] for array in case.data]
     listed, stacked = case.fit(case.new(), cut), case.fit(case.new(), np.stack(cut))
-    return unless(None if alike(learned(listed), learned(stacked)) else "fit learned a different result from it")
+    return unless(None if alike(learned(listed), learned(stacked)) else "fit learned a different result from the array")
 
 
 def _rejects(case: Case, bad: Any, words: str, methods: list[str]) -> Verdict:

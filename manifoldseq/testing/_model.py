@@ -220,7 +220,7 @@ def _stops(problem: Problem, x: Any) -> Verdict:
         if done:
             break
     else:
-        return True, f"they go on after {_MOST} repetitions"
+        return True, f"the updates still lower the value after {_MOST} repetitions"
     if f.value_and_gradient is None:
         return True, f"after {n + 1} repetitions"
     before, after = slope(first), slope(x)

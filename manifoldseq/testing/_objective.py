@@ -79,13 +79,13 @@ def objective_laws(exam: Examination, problem: Problem[Point], x: Point, rng: np
     exam.law("gives the same value at the same point", lambda: _pure(problem, f, x, other))
     if raw.value_and_gradient is not None:
         gradient_laws(exam, problem, x, rng)
-        exam.law("float32 points do", lambda: _single_precision(f, x))
+        exam.law("accepts float32 points", lambda: _single_precision(f, x))
     if raw.hessian_product is not None and raw.value_and_gradient is not None:
         hessian_laws(exam, problem, x, rng)
     if raw.terms is not None:
-        exam.law("batches average to the whole", lambda: _batches(f, x, rng))
+        exam.law("batches average to the full objective", lambda: _batches(f, x, rng))
     if raw.batched is not None:
-        exam.law("batched is a loop", lambda: _batched(problem, x, other))
+        exam.law("batched equals a loop over points", lambda: _batched(problem, x, other))
     for update in raw.updates:
         exam.law(f"update {update.name!r}", lambda update=update: _update(problem, update, x))
 
@@ -127,7 +127,7 @@ def _pure(problem: Problem[Point], f: Objective, x: Point, other: Point) -> Verd
         return False, "a second evaluation at the point differs"
     _answers(f, other, u)
     if not same(first, _answers(f, freeze(copied(x)), u)):
-        return False, "an evaluation after one at another point differs"
+        return False, "an evaluation after an evaluation at another point differs"
     return True, ""
 
 

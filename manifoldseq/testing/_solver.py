@@ -80,7 +80,7 @@ def check_solver(
         exam.law(f"{where}a resumed run equals a run without an interrupt", case.resumes)
         if minimum is not None:
             exam.law(
-                f"{where}solves it",
+                f"{where}solves the problem",
                 lambda problem=problem, x=x, minimum=minimum: _solves(solver, problem, x, minimum, iterations),
             )
     return exam.report()

@@ -433,7 +433,7 @@ def test_a_place_that_cannot_be_written_raises_an_error(run: Run, tmp_path: Path
 def test_options_of_readers_in_messages_are_those_of_the_shell(run: Run, tmp_path: Path) -> None:
     (tmp_path / "text.csv").write_text("hello\nworld\n")
     status, _, err = run("fit", "sign", tmp_path / "text.csv")
-    assert status == 2 and "name it with id=…" in err
+    assert status == 2 and "name the column with id=…" in err
     assert err.strip().endswith("(pass such options as --read NAME=VALUE)")
 
 

@@ -144,7 +144,7 @@ def test_labels_by_file_or_id_of_a_folder(run: Run, folder: Path, text: str) -> 
     assert [label for label, _ in assigned(folder.parent / "run")] == ["low", "high"] * 3
     (folder.parent / "labels.txt").write_text(text.replace(",", ",x,y,", 1).replace("label", "z"))
     status, _, err = run(*command, "--no-quality", "-o", folder.parent / "other")
-    assert status == 2 and ("call one 'file' or 'id', and one 'label'" in err)
+    assert status == 2 and ("rename one column to 'file' or 'id' and another column to 'label'" in err)
 
 
 @pytest.fixture
@@ -187,7 +187,7 @@ def test_names_of_a_table_give_all_rows_of_an_id_its_label(
     ("text", "sentence"),
     [
         ("w0,a\nw1,b\n", "has no label for w2.csv and 3 more: write one line for each file"),
-        ("".join(f"w{i};a\n" for i in range(6)), "has the line 'w5;a', which begins with a name: write name,label"),
+        ("".join(f"w{i};a\n" for i in range(6)), "has the line 'w5;a', which begins with a name: write name,label in"),
         ("".join(f"v{i},a\n" for i in range(6)), "the first cells are not names in the data, such as 'w0.csv'"),
         ("w0,a\nw0,b\n", "line 2 names w0.csv again, after line 1"),
         ("a\nb\n", "contains labels of shape (2,) for 6 sequences"),

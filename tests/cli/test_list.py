@@ -177,7 +177,7 @@ def test_commands_of_plugins_cannot_take_a_name(tmp_path: Path) -> None:
     write_one(tmp_path, "thief", HOOK + code)
     done = command(tmp_path, "steal")
     assert (done.returncode, done.stdout) == (0, "stolen\n")
-    assert "command 'fit' exists already and is ignored" in done.stderr
+    assert "its command 'fit' is ignored, because a command of this name exists already" in done.stderr
     assert "stolen" not in command(tmp_path, "fit", "--help").stdout
 
 

@@ -135,7 +135,7 @@ QUALITIES: dict[str, tuple[Callable[..., Any], str]] = {
     "number": (lambda *_: 0.5, "returned a float: it must return an evaluation.Evaluation"),
     "nan": (
         lambda *_: Evaluation("t", "r2", [{"name": "mine", "r2": np.nan}], "so"),
-        "says: ValueError: row 'mine' of an evaluation has r2=nan: a figure must be a finite number",
+        "says: ValueError: row 'mine' of an evaluation has r2=nan, which is not a finite number: pass why=",
     ),
     "name": (lambda *_: Evaluation("t", "r2", [{"r2": 1.0}], "so"), "says: ValueError: an evaluation has the row"),
     "figure": (lambda *_: Evaluation("t", "r2", [{"name": "mine"}], "so"), "has neither 'r2' nor why='…'"),
@@ -153,9 +153,9 @@ def test_what_a_plugin_s_quality_returns_is_checked(run: Run, tmp_path: Path, na
     ms.register(hooks.EstimatorSpec("own", SignClusterer, quality=quality))
     status, out, err = run("fit", "own", "two-levels", "-o", tmp_path / "run")
     assert (status, err) == (0, "") and sentence in out
-    assert "No quality figure: the quality of 'own' (plugin session) " in out
+    assert "The quality was not measured: the quality of 'own' (plugin session) " in out
     assert sentence.split("'")[0] in judged(tmp_path / "run")["verdict"]
-    assert "No quality figure" in (tmp_path / "run" / "report.html").read_text()
+    assert "The quality was not measured" in (tmp_path / "run" / "report.html").read_text()
 
 
 def test_an_error_measure_has_the_least_as_its_best(run: Run, tmp_path: Path) -> None:
@@ -169,9 +169,9 @@ def test_an_error_measure_has_the_least_as_its_best(run: Run, tmp_path: Path) ->
 @pytest.mark.parametrize(
     ("labels", "sentence"),
     [
-        (np.r_[np.arange(19.0), np.nan], "1 of 20 members have no label, the first is member 19"),
+        (np.r_[np.arange(19.0), np.nan], "1 of 20 members have no label (the first is member 19"),
         (np.full(20, 0.5), "labels have fractions, such as 0.5"),
-        (np.array(["a"] * 10 + [""] * 10), "10 of 20 members have no label, the first is member 10"),
+        (np.array(["a"] * 10 + [""] * 10), "10 of 20 members have no label (the first is member 10"),
         (np.zeros(20, dtype="datetime64[D]"), "labels have the type datetime64[D]: pass names or whole numbers"),
     ],
 )

@@ -84,7 +84,7 @@ def test_three_clusters_are_chosen(run: Run, tmp_path: Path, form: str) -> None:
     assert about["chosen"]["n_clusters"] == 3 and about["parameters"]["n_clusters"] == "auto"
     assert "chosen: n_clusters=3, n_states=" in out
     page = (tmp_path / "run" / "report.html").read_text()
-    assert "How the settings were chosen" in page and "Compared settings with the deciding figure" in page
+    assert "How the settings were chosen" in page and "Compared settings with the deciding measure" in page
     assert agreement(assignments(tmp_path / "run")) == 1.0
 
 
@@ -158,7 +158,7 @@ LABELS: dict[str, tuple[str, str]] = {
     ),
     "a name misspelt": (
         "file,label\na,up\nb,up\nC,down\n",
-        "labels.csv has no label for c.csv (C: no such file): write one line for each file",
+        "labels.csv has no label for c.csv (no such file: C): write one line for each file",
     ),
     "twice": ("a,up\nb,up\nc,up\na,down\n", "labels.csv, line 4 names a.csv again, after line 1: keep one of the two"),
     "twice, otherwise": ("name,y\na,up\na.csv,up\n", "labels.csv, line 3 names a.csv again, after line 2"),

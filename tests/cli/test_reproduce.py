@@ -70,7 +70,7 @@ def test_a_file_that_cannot_be_written_is_an_error_with_the_options_that_select_
     ms.register(ms.hooks.ReproductionSpec("failing", failing))
     status, _, err = run("reproduce", "failing", "--set", f"folder={tmp_path / 'none'}")
     path = tmp_path / "none" / "part.json"
-    said = f"failing: {path} cannot be read or written (No such file or directory): choose other places with --data"
+    said = f"failing: {path} cannot be read or written (No such file or directory): choose another path with --data"
     assert status == 2 and err.strip() == f"Error: {said} or --set folder=…"
 
 

@@ -183,9 +183,12 @@ def test_rows_that_a_file_does_not_have_are_missing_where_that_is_taken(
     status, _, err = run(*fit, "-o", files / "run")
     assert status == 2 and not (files / "run").exists()
     assert f"fewer.csv does not have '{numerals.ids[3]}' and 2 more ids of {files / 'kar.csv'}" in err
-    assert "mixture-pcca does not accept missing values: use --set missing=em, or fill it, or leave the row out" in err
+    assert (
+        "mixture-pcca does not accept missing values: use --set missing=em, or fill the value, or leave the row out"
+        in err
+    )
     status, out, err = run(*fit, "--set", "missing=em", "-o", files / "run")
-    assert (status, err) == (0, "") and "117 ids in both files" in out and "and 2 more ids: missing" in out
+    assert (status, err) == (0, "") and "117 ids in both files" in out and "and 2 more ids" in out
     holes = numerals.zer.copy()
     holes[[3, 7, 50]] = np.nan
     assert_same(files / "run", fitted(numerals.kar, holes, missing="em"))
@@ -536,13 +539,13 @@ def test_mistakes_get_one_sentence_and_leave_nothing(run: Run, files: Path, nume
         ((one, views, "0-11:12-21"), "has columns 0 to 20, but no column 12-21"),
         ((one, views, "kar_*:"), "view 1 has no columns: name at least one on each side of a colon"),
         ((one, views, "kar_*:label"), "has no column 'label'"),
-        ((files / "both.npy", views, "kar:zer"), "its columns have no names, pass numbers from 0 to 20, such as"),
+        ((files / "both.npy", views, "kar:zer"), "its columns have no names (pass numbers from 0 to 20, such as"),
         ((*two, views, "kar_*"), "names the columns of 1 views for 2 files: name the columns of each file"),
         ((*two, views, "10,11"), "are views already, of 12 and 9 columns: leave --views out"),
         ((*two, views, "zer_*:kar_*"), f"no column of {two[0]} matches 'zer_*'"),
         ((two[0], files / "short.csv"), "has 120 rows but " + str(files / "short.csv") + " has 119, and "),
         ((two[0], files / "short.csv"), "short.csv has no ids for pairing: add a column 'id' to each file"),
-        ((two[0], files / "strange.csv"), "such as 'n0000' and 'x0': write the same ids"),
+        ((two[0], files / "strange.csv"), "(their first ids are 'n0000' and 'x0'): write the same ids"),
         ((two[0], files / "relabelled.csv"), "'n0000' has the label '0' in " + str(two[0]) + " but '8' in "),
         ((two[0], files / "infinite.csv"), f"infinite.csv, id {ids[4]}, column zer_2 is infinite: clip the value"),
         (
@@ -600,9 +603,11 @@ def test_apply_says_when_files_are_exchanged_or_columns_taken_by_place(run: Run,
     assert status == 0 and "by place" not in out, err
     np.save(tmp_path / "x.npy", X[:, :2])
     status, out, err = run("apply", folder, tmp_path / "x.npy", second, "-o", tmp_path / "out.csv")
-    assert status == 0 and "columns of view 0 are matched by position: no names here, a, b in the fit" in out, err
+    assert (
+        status == 0 and "columns of view 0 are matched by position (in the data: no names; in the fit: a, b)" in out
+    ), err
     assert run("fit", "kmeans", tmp_path / "x.npy", "--no-quality", "-o", tmp_path / "k")[0] == 0
     status, out, err = run("apply", tmp_path / "k", first, "-o", tmp_path / "out.csv")
-    assert status == 0 and "columns are matched by position: a, b here, no names in the fit" in out, err
+    assert status == 0 and "columns are matched by position (in the data: a, b; in the fit: no names)" in out, err
     status, out, err = run("apply", tmp_path / "k", tmp_path / "x.npy", "-o", tmp_path / "out.csv")
     assert status == 0 and "by place" not in out, err

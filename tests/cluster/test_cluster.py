@@ -350,7 +350,10 @@ def test_command_line_fits_on_a_cluster(cluster: Any, tmp_path: Path, capsys: py
 @pytest.mark.parametrize(
     ("estimator", "reason"),
     [
-        ("statistics", "every step of the fit was a single task, such as rows of less than 16 MiB, or one start"),
+        (
+            "statistics",
+            "every step of the fit was a single task (rows are divided into tasks of 16 MiB, and starts are tasks)",
+        ),
         ("sequential", "each step needs the step before"),
     ],
 )

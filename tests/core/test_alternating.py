@@ -225,7 +225,7 @@ def errors() -> dict[str, tuple[Any, str]]:
         ),
         "unknown name": (
             run(Alternating(order=["W"])),
-            r"\['W'\] name neither an update \(polar of U, s\) nor a factor",
+            r"contains the unknown names \['W'\]: pass names of updates \(polar of U, s\) and of factors",
         ),
         "unmoved": (run(Alternating(order=["s", "V"])), r"does not update \['U'\]"),
         "no gradient": (run("alternating", gradient=False), r"factors \['V'\] have no update and the objective has no"),

@@ -123,8 +123,8 @@ def test_the_flat_point_of_a_product_is_in_the_order_of_the_factors() -> None:
     ("given", "words"),
     [
         (LinearConstraint(np.ones((1, 4)), 0, 1), "LinearConstraint has 4 columns, but the flat point has 3 entries"),
-        (Bounds(1, 0), "Bounds has a lower bound above the upper bound"),
-        (Bounds([0, 0], [1, 1]), r"Bounds has bounds of shapes \(2,\) and \(2,\), but 3 entries"),
+        (Bounds(1, 0), "Bounds has a bound that is NaN, or a lower bound above the upper bound"),
+        (Bounds([0, 0], [1, 1]), r"Bounds has 3 entries, but its bounds have shapes \(2,\) and \(2,\)"),
     ],
 )
 def test_constraints_of_scipy_that_do_not_fit(given: Any, words: str) -> None:
@@ -197,7 +197,7 @@ def test_derivatives_of_a_constraint_are_functions(name: str) -> None:
 @pytest.mark.parametrize(
     ("product", "error", "words"),
     [
-        (lambda x, u: u[:2], ValueError, r"a jacobian_product has shape \(2,\), its constraint has \(3,\)"),
+        (lambda x, u: u[:2], ValueError, r"a jacobian_product has shape \(2,\), but its constraint has shape \(3,\)"),
         (lambda x, u: "a", TypeError, "a jacobian_product of the problem returned str 'a': return a real number"),
     ],
 )

@@ -259,4 +259,4 @@ def test_a_cost_that_tells_equivalent_points_apart_fails(p: int, dtype: Any) -> 
     )
     report = testing.check_gradient((M, invariant), x)
     report.raise_for_failure()
-    assert "value is that of every representative" in str(report)
+    assert "value is equal at all representatives" in str(report)

@@ -134,10 +134,10 @@ def test_a_right_sequence_estimator_passes() -> None:
         (EarlyUnderscore, "set before fit: ['count_']"),
         (Irreproducible, "two fits with one random_state"),
         (SetsParameter, "fit replaced the parameters ['random_state']"),
-        (AnswersUnfitted, "predict answered"),
+        (AnswersUnfitted, "predict raised no NotFittedError"),
         (AcceptsAnything, "raises ValueError for NaN: fit accepted it"),
         (OneRowTooMany, "transform gave 4 rows for 3 sequences"),
-        (DependsOnOthers, "transform of a sequence depends on the others"),
+        (DependsOnOthers, "transform of a sequence depends on the other sequences"),
         (NoFeatures, "n_features_in_ is 1, the data have 6"),
     ],
 )

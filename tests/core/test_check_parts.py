@@ -116,14 +116,14 @@ def test_right_objectives_pass() -> None:
         (ms.objective(Counting(), lambda x: 2 * x), "gives the same value"),
         (stale_memo(), "gives the same value"),
         (ms.objective(writer, lambda x: 2 * x), "read-only"),
-        (sums(scale=1.01), "batches average to the whole"),
+        (sums(scale=1.01), "batches average to the full objective"),
         (ms.objective(lambda x: None, lambda x: x), "returned NoneType"),  # type: ignore[arg-type, return-value]
         (
             dataclasses.replace(
                 ms.objective(lambda x: float(x @ x), lambda x: 2 * x),
                 batched=lambda points, which: (np.sum(points**2, axis=-1), points),
             ),
-            "batched is a loop",
+            "batched equals a loop over points",
         ),
     ],
 )

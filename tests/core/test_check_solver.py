@@ -74,7 +74,7 @@ class Wrapped(Solver):
         ("leaves the manifold", "off the manifold"),
         ("climbs", "claims to be monotone"),
         ("swallows Ctrl-C", "an interrupt in evaluation"),
-        ("gives up", "solves it"),
+        ("gives up", "solves the problem"),
     ],
     fast=3,
 )

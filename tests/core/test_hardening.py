@@ -198,7 +198,7 @@ def test_a_misspelt_retraction_raises_an_error_on_products_too() -> None:
 def test_a_step_that_returns_no_measures_raises_an_error() -> None:
     with pytest.raises(TypeError, match="must return"):
         ms.iterate(lambda state: state, {"x": np.ones(2)}, stop=ms.MaxIterations(2))  # type: ignore[arg-type, return-value]
-    with pytest.raises(ValueError, match="repeats one of"):
+    with pytest.raises(ValueError, match="has a key that is a column of the history"):
         ms.iterate(
             lambda state: (state, ms.Measures(1.0, extra={"nit": 3.0})), {"x": np.ones(2)}, stop=ms.MaxIterations(2)
         )

@@ -578,13 +578,13 @@ def test_unusable_problems() -> None:
         ms.minimize_batch(mixed)
     with pytest.raises(ValueError, match="empty sequence"):
         ms.minimize_batch([])
-    with pytest.raises(TypeError, match="got function at 0"):
+    with pytest.raises(TypeError, match="got function as problem 0"):
         ms.minimize_batch([lambda x: 0.0])  # type: ignore[list-item]
     with pytest.raises(TypeError, match="got int"):
         ms.minimize_batch(3)  # type: ignore[arg-type]
-    with pytest.raises(ValueError, match="no gradient: minimize_batch needs batched or value_and_gradient"):
+    with pytest.raises(ValueError, match="problem 0 has no gradient: pass value_and_gradient"):
         ms.minimize_batch(ms.Problem(Euclidean(2), ms.Objective(lambda x: 0.0)), n_problems=2)
-    with pytest.raises(ValueError, match=r"problem 0 has no gradient.*for several problems"):
+    with pytest.raises(ValueError, match=r"problem 0 has no gradient.*for a single problem"):
         ms.minimize_batch([ms.Problem(Euclidean(2), ms.Objective(lambda x: 0.0, batched=lambda x, k: (k, x)))] * 2)
     pair = ms.Problem(Product(Euclidean(2), Euclidean(1), names=("a", "b")), f)
     with pytest.raises(ValueError, match="one leading axis of the same length"):

@@ -203,7 +203,7 @@ def test_a_resumed_run_begins_anew_at_the_stored_point(solver: str, tmp_path: Pa
     rule = ms.GradientNorm(1e-6, relative=True)
     first = ms.minimize(problem, x0, solver=solver, stop=rule | ms.MaxIterations(4), checkpoint=tmp_path)
     assert first.nit == 4 and first.status is Status.MAX_ITERATIONS
-    with pytest.warns(UserWarning, match="stores no state: it restarts at the stored point"):
+    with pytest.warns(UserWarning, match="stores no state: the run restarts at the stored point"):
         second = ms.minimize(
             problem, x0, solver=solver, stop=rule | ms.MaxIterations(300), checkpoint=tmp_path, resume=True
         )

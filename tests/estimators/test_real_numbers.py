@@ -12,7 +12,7 @@ from sklearn.datasets import load_digits
 import manifoldseq as ms
 from manifoldseq.estimators import check_real, check_unmasked
 
-SENTENCE = "the argument must be free of masked values, dates, strings and other objects, only real numbers"
+SENTENCE = "the argument must be free of masked values, dates, strings and other objects and contain only real numbers"
 RECORDS = {record.name: record for _, record in ms.hooks.records("estimators")}
 METHODS = ("partial_fit", "predict", "predict_proba", "transform", "decision_function", "score_samples", "score")
 SETTINGS = {

@@ -62,7 +62,7 @@ def failing(calls, value=np.nan):
 def test_a_likelihood_that_is_not_finite_is_no_convergence(value):
     """Every E-step of the third iteration fails: four polar steps and one of EM alone."""
     X = unit(clusters(120, seed=1))
-    with pytest.warns(UserWarning, match="the objective is not finite after 2 iterations, so that the fit ended"):
+    with pytest.warns(UserWarning, match="the objective is not finite after 2 iterations, so the fit ended"):
         model = HOPE(4, n_latent=3, family=failing(range(3, 8), value), tol=0.0, random_state=0).fit(X)
     assert model.status_ is ms.Status.NON_FINITE and model.n_iter_ == 2
     assert np.isfinite(model.log_likelihood_) and model.log_likelihood_ == pytest.approx(likelihood(model, X))

@@ -460,7 +460,7 @@ def test_a_likelihood_that_is_not_finite_is_no_convergence(value, acceleration):
     """Every E-step of the second iteration fails; before, EM took NaN for the end of what it can gain."""
     views, _ = drawn(mixture(), 200)
     options = dict(covariance_type="diag", model=failing("mpcca-fails-late", value, lambda sweep: sweep >= 2))
-    with pytest.warns(UserWarning, match="the objective is not finite after 1 iterations, so that the fit ended"):
+    with pytest.warns(UserWarning, match="the objective is not finite after 1 iterations, so the fit ended"):
         model = MixturePCCA(3, 2, acceleration=acceleration, random_state=0, **options).fit(views)
     assert model.status_ is ms.Status.NON_FINITE and model.n_iter_ == 1
     assert np.isfinite(model.log_likelihood_) and model.log_likelihood_ == pytest.approx(model.score(views))

@@ -161,7 +161,7 @@ def test_several_runs_side_by_side(two: str) -> None:
     assert '<th scope="row">n_clusters</th><td>3</td><td>2</td>' in page
     assert '<th scope="row">n_states</th>' not in page
     assert '<th scope="row">3 clusters</th><td class="best">1.000</td>' in page
-    assert "★ best of what is shown" in page
+    assert "★ best value, including the controls" in page
 
 
 def test_runs_on_different_data_have_no_best() -> None:
@@ -203,7 +203,7 @@ def test_several_runs_show_their_controls_once_where_these_are_equal() -> None:
         judged = Evaluation("clusters", "ari", [*rows, {"name": "chance", "ari": ari / 100}], "a verdict")
         runs.append(RunFiles(name, {"estimator": "mine", "data": "d"}, {"ari": ari}, evaluation=judged))
     page = flat(render_html(runs))
-    names = re.findall(r'<th scope="row">(.*?)</th><td', page.partition("What differs")[0])
+    names = re.findall(r'<th scope="row">(.*?)</th><td', page.partition("<h3>Differences</h3>")[0])
     assert names == ["one", "two", "theirs", "pca (one)", "pca (two)"]
     assert '<th scope="row">theirs</th><td class="best">0.750</td>' in page
     assert page.count("Comparison with simple controls</h3>") == 1 and page.count("A verdict.") == 2
@@ -214,7 +214,7 @@ def test_bars_stand_in_the_order_of_the_rows() -> None:
     plot_controls(ROWS, "ari", ax)
     assert [text.get_text() for text in ax.get_yticklabels()] == ["mine", "theirs", "broken"]
     assert [bar.get_width() for bar in ax.patches] == [0.5, 0.75] and ax.yaxis_inverted()
-    assert "no figure" in [text.get_text().strip() for text in ax.texts]
+    assert "no value" in [text.get_text().strip() for text in ax.texts]
     plt.close(figure)
 
 
@@ -285,7 +285,7 @@ def test_large_runs_stay_small() -> None:
     run = RunFiles("large", {"state": "done"}, {}, history, assignments, drawings)
     page = render_html([run, run])
     assert len(page.encode()) <= 2_000_000
-    assert "Left out to keep this page small" in page
+    assert "left out to keep the page small" in page
     assert "The shade is the fraction of the cluster that has the label." in page  # drawn, not a table
 
 

@@ -170,10 +170,12 @@ def test_the_choice_can_be_overridden(tmp_path):
     for none in (None, "none"):
         data = read_directory(tmp_path / "clock", time=none)
         assert data.clocks == () and data.channel_names == ("time", "x", "y")
-    with pytest.raises(ReadError, match="has no column 'when' but time, x, y: name it with time=…, or time=None"):
+    with pytest.raises(
+        ReadError, match="has no column 'when', only time, x, y: name the column with time=…, or time=None"
+    ):
         read_directory(tmp_path / "clock", time="when")
     folder(tmp_path / "clock", "time,x,y", lambda i, steps: np.zeros(steps))
-    with pytest.raises(ReadError, match=r"walk0\.csv has rows without time, or two with the same: correct or remove"):
+    with pytest.raises(ReadError, match=r"walk0\.csv has rows without time, or two rows with the same time: correct"):
         read_directory(tmp_path / "clock", time="time")
 
 

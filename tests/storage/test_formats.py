@@ -70,7 +70,7 @@ FORMS = {
         "a.csv", "when,x,y\n02.01.2024 00:10,3,4\n01.01.2024 23:10,1.5,-2000.25\n", [LONG],
         {"id": None, "date_format": "%d.%m.%Y %H:%M"}, check=lambda data: data.clocks == ("when",),
     ),
-    "UCR .tsv": Form("a_TRAIN.tsv", rows("\t"), columns(SERIES), says="each row is a series of 4 steps, column 0 their",
+    "UCR .tsv": Form("a_TRAIN.tsv", rows("\t"), columns(SERIES), says="read as a series of 4 steps with the label in",
                      check=labelled("1", "2", "1")),
     "UCR .txt": Form("a_TRAIN.txt", rows("  ", "{:.7e}", ("1.0000000e+00", "2.0000000e+00", "1.0000000e+00")),
                      columns(SERIES), says="series", check=labelled("1", "2", "1")),

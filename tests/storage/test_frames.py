@@ -280,10 +280,14 @@ BAD: dict[str, tuple[Columns, dict[str, Any], str]] = {
         {},
         "the frame, row 0, column 'time' is 'noon', which is not a number: convert the time to numbers or dates",
     ),
-    "no id": ({"x": [1]}, {"id": "walk"}, "the frame has no column 'walk' but x: name it with id=…"),
-    "no time": ({"x": [1]}, {"time": "t"}, "the frame has no column 't' but x: name it with time=…"),
-    "no label": ({"x": [1]}, {"label": "kind"}, "the frame has no column 'kind' but x: name it with label=…"),
-    "no channel": ({"x": [1]}, {"columns": ["y"]}, "the frame has no column 'y' but x: name it with columns=…"),
+    "no id": ({"x": [1]}, {"id": "walk"}, "the frame has no column 'walk', only x: name the column with id=…"),
+    "no time": ({"x": [1]}, {"time": "t"}, "the frame has no column 't', only x: name the column with time=…"),
+    "no label": ({"x": [1]}, {"label": "kind"}, "the frame has no column 'kind', only x: name the column with label=…"),
+    "no channel": (
+        {"x": [1]},
+        {"columns": ["y"]},
+        "the frame has no column 'y', only x: name the column with columns=…",
+    ),
     "a name for a list": ({"x": [1]}, {"columns": "x"}, "columns is 'x': pass a list of names"),
     "no channels": (
         {"id": ["a"], "time": [0]},
@@ -293,7 +297,7 @@ BAD: dict[str, tuple[Columns, dict[str, Any], str]] = {
     "no time to ids": (
         {"id": ["a"], "x": [0]},
         {},
-        "the frame has no column 'time' but id, x: name it with time=…, or time=None",
+        "the frame has no column 'time', only id, x: name the column with time=…, or time=None",
     ),
     "an empty id": (
         {"id": ["a", None], "time": [0, 1], "x": [0, 1]},
@@ -334,7 +338,7 @@ def test_sentences_of_several_frames(frame):
         from_frame({"a": frame({"x": [1]}), "b": frame({"y": [1]})}, columns=["x"])
     with says("frame 1 has no rows: pass one row per time step"):
         from_frame([frame({"x": [1.0]}), frame({"x": []})])
-    with says("frame 0 has several values in 'id', but is one sequence: pass one frame"):
+    with says("frame 0 has several values in 'id', but each frame of a list must be one sequence: pass one"):
         from_frame([frame({"id": ["a", "b"], "x": [1, 2]})])
     with says("the frames, row 1 of frame 1: label is 'b', unlike in an earlier row"):
         from_frame([frame({"x": [1, 2], "label": ["a"] * 2}), frame({"x": [1, 2], "label": ["a", "b"]})])
@@ -506,7 +510,7 @@ def test_an_index_of_pandas(pd, tmp_path):
         from_frame(pd.DataFrame({"x": x}, index=days[[0, 0, 1, 2]]))
     table = pd.DataFrame({"id": ["b", "a", "b", "a"], "x": x}, index=pd.Index([0, 0, 1, 1], name="frame"))
     assert_sequences(from_frame(table), [[[1], [2]], [[3], [4]]])
-    with says("the frame has no column 'time' but id, x: name it with time=…, or time=None"):
+    with says("the frame has no column 'time', only id, x: name the column with time=…, or time=None"):
         from_frame(pd.concat([table] * 3).set_axis([7] * 12).rename_axis("frame"))
 
 
@@ -607,22 +611,22 @@ def test_sentences_of_xarray(xr):
         (
             array("id", "t", "channel"),
             {},
-            "the DataArray has no dimension 'time' but id, t, channel: name it with time=…",
+            "the DataArray has no dimension 'time', only id, t, channel: name the dimension with time=…",
         ),
         (
             array("time", "where"),
             {},
-            "the DataArray has, apart from 'time', 'where', for sequences or channels: name the dimension of the",
+            "the DataArray has dimensions for sequences or channels whose roles are unknown, 'where': name the",
         ),
         (
             array("a", "time", "b"),
             {},
-            "the DataArray has, apart from 'time', 'a', 'b', for sequences or channels: name the dimension of the",
+            "the DataArray has dimensions for sequences or channels whose roles are unknown, 'a', 'b': name the",
         ),
         (
             array("id", "time", "trial"),
             {},
-            "the DataArray has, apart from 'time', 'id', 'trial', sequences or channels",
+            "the DataArray has dimensions for sequences or channels whose roles are unknown, 'id', 'trial': ",
         ),
         (
             array("id", "time", "channel"),
@@ -633,7 +637,7 @@ def test_sentences_of_xarray(xr):
         (
             array("id", "time", "channel"),
             {"columns": ["z"]},
-            "the DataArray has no channel 'z', its channels are 0, 1: select some",
+            "the DataArray has no channel 'z', only 0, 1: select channels",
         ),
         (array("id", "time", "channel", id=["p", "p", "q"]), {}, "the DataArray: two sequences have the id 'p'"),
         (
@@ -660,13 +664,13 @@ def test_sentences_of_xarray(xr):
         (
             xr.Dataset(variables),
             {},
-            "the Dataset, variable 'age' has id, 'x' has id, time: leave one out with columns=[…]",
+            "the Dataset, variable 'age' has other dimensions (id) than 'x' (id, time): choose the channels",
         ),
         (xr.Dataset(variables), {"columns": ["z"]}, "the Dataset has no variables that are channels: name some with"),
         (
             xr.DataArray(np.ones((1, 2, 3, 4)), dims=("id", "time", "channel", "z")),
             {},
-            "the DataArray has the dimensions id, time, channel, z: keep 'time', one of",
+            "the DataArray has the dimensions id, time, channel, z: keep 'time', one dimension for",
         ),
         (
             xr.Dataset({n: (("time", "channel"), BLOCK[0]) for n in "ab"}),

@@ -256,7 +256,7 @@ def test_missing_models_are_named(tmp_path: Path) -> None:
     with pytest.raises(ModelError, match=r"there is no model\.json"):
         ms.load(tmp_path)
     (tmp_path / "run.json").write_text('{"state": "running"}')
-    with pytest.raises(ModelError, match="no model yet, its state is 'running': continue it with --resume"):
+    with pytest.raises(ModelError, match=r"no model yet \(its state is 'running'\): continue the run with --resume"):
         ms.load(tmp_path)
 
 

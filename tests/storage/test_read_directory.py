@@ -72,7 +72,7 @@ class TestIdsAndLabels:
         renamed = self.fill(tmp_path / "b", kind, kind=columns["label"], subject=columns["id"])
         same = read(renamed, id="subject", label="kind")
         assert same.ids == data.ids and same.labels is not None and same.labels.tolist() == data.labels.tolist()
-        with pytest.raises(ReadError, match=r"has no column 'sort' but .*: name it with label=…"):
+        with pytest.raises(ReadError, match=r"has no column 'sort', only .*: name the column with label=…"):
             read_directory(renamed, label="sort")
 
     @pytest.mark.parametrize("kind", ["csv", "quoted", pytest.param("parquet", marks=needs("pyarrow"))])
@@ -88,7 +88,7 @@ class TestIdsAndLabels:
 
     def test_the_id_of_several_files(self, tmp_path):
         folder = self.fill(tmp_path / "a", "csv", id=lambda i: ["S1" if i else "S0"] * 3)
-        with pytest.warns(UserWarning, match="several files with the id 'S1': ids are their names"):
+        with pytest.warns(UserWarning, match="several files with the id 'S1': the file names are used as ids"):
             assert read_directory(folder).ids == ("0.csv", "1.csv", "2.csv")
 
     def test_labels_from_two_places(self, tmp_path):
@@ -96,7 +96,7 @@ class TestIdsAndLabels:
         fill(folder, {"labels.csv": "0,down\n1,up\n2,down\n"})
         with pytest.warns(
             UserWarning,
-            match=r"2\.csv has the label 'up' in its column, and 'down' by labels\.csv: the label of its column",
+            match=r"2\.csv has the label 'up' in the table, but labels\.csv gives 'down': the label in the table",
         ):
             data = read_directory(folder)
         assert data.labels is not None and data.labels.tolist() == ["down", "up", "down"]
@@ -109,7 +109,9 @@ def test_an_array_is_sorted_by_a_column_that_is_named(tmp_path):
     assert data.clocks == ("column 1",)
     for got, rows in zip(data.sequences, x, strict=True):
         np.testing.assert_array_equal(got, rows[np.argsort(rows[:, 1])][:, [0, 2]])
-    with pytest.raises(ReadError, match="has no column 'bogus' but 0, 1, 2: name it with time=…, or time=None"):
+    with pytest.raises(
+        ReadError, match="has no column 'bogus', only 0, 1, 2: name the column with time=…, or time=None"
+    ):
         read(folder, time="bogus")
     for options, sentence in (({"label": "kind"}, "has no column 'kind'"), ({"delimiter": ";"}, "have no delimiter")):
         with pytest.raises(ReadError, match=sentence):
@@ -196,7 +198,7 @@ class TestChannels:
         assert data.channel_names == (None if kind == "npy" else ("c", "a")) and data.clocks == ()
         for got, rows in zip(data.sequences, x, strict=True):
             np.testing.assert_array_equal(got, rows[:, [2, 0]].astype(got.dtype))
-        with pytest.raises(ReadError, match=r"has no column 'd' but .*: name it with channels=…"):
+        with pytest.raises(ReadError, match=r"has no column 'd', only .*: name the column with channels=…"):
             read(tmp_path, channels="d")
 
     def test_a_time_column_next_to_them_is_the_clock(self, tmp_path):
@@ -257,7 +259,9 @@ class TestDates:
         with pytest.raises(ReadError, match=r"a\.csv has time stamps in 'when' and 'end': name the time with time=…"):
             read(fill(tmp_path / "b", {"a.csv": "when,end,x\n2024-05-01,2024-05-02,1\n"}))
         days = fill(tmp_path / "c", {"a.csv": "day,t,x\n" + "".join(f"2024-05-01,{t},1\n" for t in range(5))})
-        with pytest.raises(ReadError, match=r"two with the same: correct or remove them, or name another time and the"):
+        with pytest.raises(
+            ReadError, match=r"two rows with the same .*: correct or remove these rows, or name another time and the"
+        ):
             read(days)
         assert read(days, time="t", channels="x").clocks == ("t",)
         data = read(tmp_path / "b", time="end", channels=["x"])
@@ -292,7 +296,9 @@ class TestTableOfLabels:
 
     def test_columns_that_options_name(self, subjects):
         fill(subjects, {"labels.csv": "who,age,kind\nS9,40,a\nS8,50,b\nS7,60,c\n"})
-        with pytest.raises(ReadError, match=r"line 1 has the cells who, age, kind, .* name them with id=… and label=…"):
+        with pytest.raises(
+            ReadError, match=r"line 1 has the cells who, age, kind, .* give their names with id=… and label=…"
+        ):
             read(subjects)
         fill(subjects, {"labels.csv": "id,age,kind\nS9,40,a\nS8,50,b\nS7,60,c\n"})
         data = read(subjects, label="kind")

@@ -82,8 +82,12 @@ def test_missing_values_and_quoted_cells(write):
 BAD = {
     "empty": ("", {}, "is empty: expected a table of text"),
     "header only": ("id,time,x\n", {}, "has a header but no rows"),
-    "no id": ("time,x\n0,1\n", {}, "has no column 'id' but time, x: name it with id=…, or id=None if the file is one"),
-    "no time": ("id,x\n0,1\n", {}, "has no column 'time' but id, x: name it with time=…, or time=None"),
+    "no id": (
+        "time,x\n0,1\n",
+        {},
+        "has no column 'id', only time, x: name the column with id=…, or id=None if the file is one",
+    ),
+    "no time": ("id,x\n0,1\n", {}, "has no column 'time', only id, x: name the column with time=…, or time=None"),
     "no label": ("id,time,x\n0,1,2\n", {"label": "kind"}, "has no column 'kind'"),
     "no channel": ("id,time,x\n0,1,2\n", {"channels": ["y"]}, "has no column 'y'"),
     "no channels": ("id,time\n0,1\n", {}, "has no channels apart from id, time"),
@@ -108,7 +112,7 @@ BAD = {
     "labels": ("id,time,x,label\na,0,1,up\na,1,2,down\n", {}, "line 3: label is 'down', unlike in an earlier row"),
     "Latin-1": (b"id,time,x\n0,1,2\n" + "é,1,2\n".encode("latin-1"), {}, "line 3: the text is not UTF-8"),
     "binary": (b"\x89PNG\r\n\x1a\n\0\0", {}, "line 1: the text is not UTF-8"),
-    "open quote": ('id,time,x\n"0,1,2\n', {}, "has a quote that is open to its end, from the row"),
+    "open quote": ('id,time,x\n"0,1,2\n', {}, "has a quote that is opened in the row"),
     "empty id": ("id,time,x\na,0,1\n ,0,1\n", {}, "line 3: column 'id' has empty cells: fill them or remove the rows"),
     "empty id, views": ("id,x\na,1\n,1\n", {"id": "auto", "ordered": False}, "line 3: column 'id' has empty cells"),
     "semicolons": (

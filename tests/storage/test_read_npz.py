@@ -204,7 +204,7 @@ def test_a_bomb_raises_an_error_before_it_is_inflated(write, leave_memory, monke
 
 def test_two_members_of_one_name(write):
     content = zip_bytes({"X.npy": X, "Y.npy": X}).replace(b"Y.npy", b"X.npy")
-    with pytest.raises(ReadError, match="has two members of one name"):
+    with pytest.raises(ReadError, match="has two members with the same name"):
         read_npz(write(content))
 
 

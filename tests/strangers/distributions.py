@@ -35,7 +35,7 @@ BROKEN = {
     ),
     "no-generator": (
         HOOK + "def manifoldseq_models():\n    return ms.hooks.ModelSpec('x', build='math:hypot')",
-        "make it a generator",
+        "write the hook as a generator",
     ),
     "signature": (HOOK + "def manifoldseq_models(data):\n    yield", "declared in the hookimpl but can not be found"),
     "twice": (

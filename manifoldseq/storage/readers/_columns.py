@@ -221,7 +221,7 @@ def _automatic_time(
 
 def _lacking(where: object, known: Iterable[str], option: str, name: str, without: str) -> ReadError:
     shown = _shown(known)
-    return ReadError(f"{where} has no column {quoted(name)} but {shown}: name it with {option}=…{without}")
+    return ReadError(f"{where} has no column {quoted(name)}, only {shown}: name the column with {option}=…{without}")
 
 
 def _shown(names: Iterable[str]) -> str:

@@ -125,7 +125,8 @@ def read_directory(
         else:
             twice = next(text for i, text in enumerate(own) if text in own[:i])
             warnings.warn(
-                f"{path} has several files with the {columns.id} {quoted(twice)}: ids are their names", stacklevel=2
+                f"{path} has several files with the {columns.id} {quoted(twice)}: the file names are used as ids",
+                stacklevel=2,
             )
     found = np.array(by_folder) if by_folder else None
     if listed is not None:
@@ -136,9 +137,9 @@ def read_directory(
         elif unlike := [i for i, text in enumerate(column) if str(text) != found[i]]:
             i = unlike[0]
             warnings.warn(
-                f"{named[i]} has the {columns.label} {quoted(str(column[i]))} in its column, and "
-                f"{quoted(str(found[i]))} by "
-                f"{'its folder' if listed is None else listed.name}: the label of its column is ignored",
+                f"{named[i]} has the {columns.label} {quoted(str(column[i]))} in the table, but "
+                f"{'its folder' if listed is None else listed.name} gives {quoted(str(found[i]))}: the label in the "
+                "table is ignored",
                 stacklevel=2,
             )
     sequences = [rows.values for _, rows in tables]
@@ -207,8 +208,9 @@ def listed_labels(
     if places is None:
         titles = ", ".join(lines[0][1])[:200]
         raise ReadError(
-            f"{file}, line {lines[0][0]} has the cells {titles}, but the columns of names and labels are unknown: call "
-            f"one {quoted(what)} or 'id', and one 'label', or name them with id=… and label=… (--read label=…)"
+            f"{file}, line {lines[0][0]} has the cells {titles}, but the columns of names and labels are unknown: "
+            f"rename one column to {quoted(what)} or 'id' and another column to 'label', or give their names with id=… "
+            "and label=… (--read label=…)"
         )
     members: dict[str, set[int]] = {}
     for i, one in enumerate(ids):
@@ -239,7 +241,7 @@ def listed_labels(
     unknown = f"{', '.join(others[:3])}{', …' if len(others) > 3 else ''}"
     if missing := [one for i, one in enumerate(ids) if i not in found]:
         more = f" and {len(missing) - 1} more" if len(missing) > 1 else ""
-        strange = f" ({unknown}: no such {what})" if others else ""
+        strange = f" (no such {what}: {unknown})" if others else ""
         raise ReadError(f"{file} has no label for {missing[0]}{more}{strange}: write one line for each {what}")
     if others:
         many = f"{what}{'s' * (len(others) > 1)} not in the {'folder' if files else 'data'}"
@@ -274,8 +276,8 @@ def _sorted(path: FilePath, data: SequenceData, columns: Columns, times: list[ND
         if not (np.isfinite(t).all() and (np.diff(t[order]) > 0).all()):
             what = f"{columns.time}" if columns.named else f"column {columns.time}"
             raise ReadError(
-                f"{path}, {name} has rows without {what}, or two with the same: correct or remove them"
-                f"{columns.otherwise}"
+                f"{path}, {name} has rows without {what}, or two rows with the same {what}: correct or remove these "
+                f"rows{columns.otherwise}"
             )
     lengths = list(map(len, times))
     moved = [not (np.diff(order) == 1).all() for order in orders]
@@ -304,9 +306,8 @@ def _one_each(files: list[Path], option: str, name: str | None, found: Sequence[
         if len(values) > 1 or values[0] == "":
             what = f"has {values[0]!r} and {values[1]!r}" if len(values) > 1 else "is empty"
             warnings.warn(
-                f"{file}, column {quoted(name)} {what[:100]}, not one value for all rows, and is ignored; "
-                f"{option}=None "
-                "makes it a channel",
+                f"{file}, column {quoted(name)} {what[:100]}, not one value for all rows: the column is ignored "
+                f"({option}=None makes the column a channel)",
                 stacklevel=3,
             )
             return None

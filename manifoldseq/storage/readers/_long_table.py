@@ -79,7 +79,8 @@ def _without_clocks(path: FilePath, columns: Columns, data: SequenceData) -> Seq
     if columns.ordered and columns.time is None and not columns.certain and not data.clocks:
         shown = ", ".join(filter(None, (columns.id, *columns.channels, columns.label)))[:200]
         raise ReadError(
-            f"{path} has no column 'time' but {shown}: name it with time=…, or time=None if the rows are in order"
+            f"{path} has no column 'time', only {shown}: name the column with time=…, or time=None if the rows are in "
+            "order"
         )
     return data
 

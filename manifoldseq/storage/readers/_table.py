@@ -103,7 +103,7 @@ class Table:
             found = f"{self.where}, column {name!r} contains dates or times and no numbers"
             raise ReadError(f"{found}: name it with time={quoted(name)} if it is the time, or {remedy}")
         if self.text is not None:
-            remedy = "write a number, or nothing where it is missing, or leave the column out with channels=…"
+            remedy = "write a number, leave the cell empty if it is missing, or leave the column out with channels=…"
             if self.text.holds_dates(column):
                 remedy = f"pass time={name} (--read time={name}) if it is the time, or choose others with channels=…"
         raise self._no_number(name, remedy)
@@ -117,9 +117,9 @@ class Table:
             except ValueError as error:
                 row = int(error.args[0])
                 where = f"{self.where}, {self.place(row)}, column {name!r}"
-                hint = "write all of them as 2024-05-01T12:00:00, with an offset such as +02:00 or Z, or without"
+                hint = "write all dates as 2024-05-01T12:00:00, all with an offset such as +02:00 or Z, or all without"
                 raise ReadError(
-                    f"{where} is {quoted(str(column[row]))}, which is not a date in the form of the others: {hint}"
+                    f"{where} is {quoted(str(column[row]))}, which is not a date in the form of the other cells: {hint}"
                 ) from None
         array = self._array(column)
         if array is None:
@@ -167,7 +167,7 @@ class Table:
             codes, values = pandas.factorize(column if runs is None else column.iloc[runs])
         except TypeError:
             found = f"column {quoted(name)} holds {quoted(column.iloc[0])}"
-            raise ReadError(f"{self.where}, {found}, not one value per row") from None
+            raise ReadError(f"{self.where}, {found}, not one value per row: write text or a number") from None
         numbers: dict[Any, int] = {}
         read = str.strip if self.text is None else lambda cell: as_written(cell.strip())
         stripped = [read(value) if isinstance(value, str) else value for value in values.tolist()]

@@ -147,7 +147,7 @@ class TextTable:
         return table[0].str.strip().tolist()
 
     def _open_quote(self, row: str) -> ReadError:
-        return ReadError(f"{self.path} has a quote that is open to its end, from {row} on: close or remove it")
+        return ReadError(f"{self.path} has a quote that is opened in {row} and not closed: close or remove the quote")
 
     def parse(self, skip: int, width: int, texts: Collection[int]) -> Any:
         """Return the rows below a number of lines as a frame with numbered columns; the columns `texts` stay text."""

@@ -79,7 +79,7 @@ def _lines(path: str) -> Iterator[tuple[int, str]]:
                 if line and not line.startswith(("#", "%")):
                     yield number, line
     except UnicodeDecodeError:
-        _fail(path, number + 1, "the text is not UTF-8 here or soon after: save the file as UTF-8")
+        _fail(path, number + 1, "the text is not UTF-8 in this line or soon after it: save the file as UTF-8")
     if number == 0:
         raise ReadError(f"{path} is empty: expected a .ts file with a header and an @data section")
 

@@ -39,10 +39,10 @@ def of_series(table: Table, named: bool, label: str | None, said: list[str]) -> 
     labels = None if rows.labels is None else _texts(rows.label_names)[rows.labels]
     names = None if rows.ids is None else [str(rows.id_names[i]) for i in rows.ids.tolist()]
     if not named:
-        first = "" if of_label is None else f", column {of_label} their label"
+        first = "" if of_label is None else f" with the label in column {of_label}"
         said.append(
-            f"has no names of columns: each row is a series of {len(steps)} steps{first} (wide=False: one row per time "
-            "step; label=0 or label=None: whether column 0 is the label)"
+            f"has no column names: each row is read as a series of {len(steps)} steps{first} (pass wide=False if each "
+            "row is a time step, label=0 if column 0 is the label, and label=None if there is no label)"
         )
     data = record(table.where, list(rows.values[:, :, None]), labels, name=Path(table.where).stem, ids=names)
     data, message = without_padding(data)
