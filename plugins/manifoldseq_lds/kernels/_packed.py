@@ -66,7 +66,7 @@ def check_packed(kind: type, P: Any, Q: Any) -> None:
         (n, m), (k, l) = P.Ct.shape[1:], Q.Ct.shape[1:]  # noqa: E741
         raise ValueError(
             f"the first systems have {n} states and {m} outputs, the second systems have {k} and {l}: "
-            "pass systems with equal numbers"
+            "pass systems of equal size"
         )
 
 

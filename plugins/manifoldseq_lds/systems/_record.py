@@ -78,7 +78,7 @@ class Systems:
     mean : array-like of shape (N, m), optional
         Output means.
     Omega : array-like of shape (N, m) or (N, m, m), optional
-        Variances of the output noise w, which is independent between outputs, or its covariances.
+        Variances of the output noise w if it is independent between outputs, or covariance matrices of w.
     P1 : array-like of shape (N, n, n), optional
         Covariances of the first states. By default they equal the covariance of the state noise.
     B : array-like of shape (N, n, p), optional
@@ -271,7 +271,7 @@ class Systems:
             raise ValueError(f"C has shape {self.C.shape}: pass (N, m, n) with N, n = {len(self.A)}, {self.n_states}")
         N, m, n = self.C.shape
         if (self.B is None) != (self.D is None):
-            raise ValueError("only one of B and D is given: pass both (a matrix of zeros has no effect), or none")
+            raise ValueError("only one of B and D is given: pass both (a matrix of zeros has no effect) or neither")
         p = self.B.shape[-1] if self.B is not None else 0
         omega = (N, m, m) if self.Omega is not None and self.Omega.ndim == 3 else (N, m)
         for name, shape in (
