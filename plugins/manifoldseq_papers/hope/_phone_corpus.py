@@ -176,7 +176,7 @@ def generate_phone_corpus(
         check_whole(name, value)
     check_whole("seed", seed, 0)
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
-        raise ValueError(f"{folder} is not an empty folder: name a new one for the corpus")
+        raise ValueError(f"{folder} is not an empty folder: pass a new folder for the corpus")
     language = np.random.default_rng([seed, 0])
     words = _lexicon(language)
     fixed = _sentence(words, language)
