@@ -16,7 +16,7 @@ import numpy as np
 
 from ._observers import Event, Observer, tell
 from ._result import Evaluations, Measures, Run, Status, Steps
-from ._stopping import ASSERTED, LAST, RunSoFar, Stop, StoppingRule, stopping_rule
+from ._stopping import ASSERTED, LAST, RunSoFar, Stop, StoppingRule, stopping_rule, undecided_before
 from .execution import blas_threads, one_blas_thread
 from .linalg import EPS, dtype_of
 from .storage import Checkpoint
@@ -420,7 +420,7 @@ def concluded(
     """Return the final status of a run after a confirmation, or None if the run continues, and the remeasured run."""
     given = so_far.current.status
     if needs_confirmation(status, given) and confirm is not None and so_far.current.curvature_ahead is None:
-        so_far = so_far.instead(confirm(so_far))
+        so_far = so_far.instead(undecided(so_far.current) if is_waiting(status, so_far) else confirm(so_far))
         found = stop.check(so_far) or given
     else:
         found = status
@@ -443,6 +443,16 @@ def is_cornered(status: Status | None, current: Measures) -> bool:
 def needs_confirmation(status: Status | None, given: Status | None) -> bool:
     """Return whether a status makes a statement about the point that the step has not verified."""
     return status in ASSERTED and (status is not given or not status.success)
+
+
+def is_waiting(status: Status | None, so_far: RunSoFar) -> bool:
+    """Return whether a confirmation is left out, because the last one did not decide and little has changed since."""
+    return status is Status.CONVERGED and so_far.current.status is None and undecided_before(so_far.recent)
+
+
+def undecided(measures: Measures) -> Measures:
+    """Return measures as after a confirmation that did not decide, without evaluations."""
+    return dataclasses.replace(measures, curvature_ahead=0.0, evaluations=Evaluations())
 
 
 def _point(state: State) -> Any:

@@ -404,7 +404,7 @@ class PredictedDecrease(StoppingRule):
             a, b = before.curvature, now.curvature
             steady = (0 < a) & (a <= 100 * b) & (0 < b) & (b <= 100 * a)
             for c in ahead:
-                steady = steady & ~(c <= 0)
+                steady = steady & ~(c < 0)
             settled = (now.step_size <= 0.01 * now.scale) | (change <= 1e-3 * abs(now.fun))
             return (small & steady & settled) | rounding | (change <= ROUNDING * many.eps * abs(now.fun))
 
@@ -493,10 +493,26 @@ def _settled(recent: tuple[Measures, ...]) -> bool:
 
 def _steady(recent: tuple[Measures, ...]) -> bool:
     """Return whether the last two curvatures agree within a factor of 100 and no curvature ahead was negative."""
-    if len(recent) < 2 or any(m.curvature_ahead is not None and m.curvature_ahead <= 0 for m in recent[-WINDOW:]):
+    if len(recent) < 2 or any(m.curvature_ahead is not None and m.curvature_ahead < 0 for m in recent[-WINDOW:]):
         return False
     a, b = recent[-2].curvature, recent[-1].curvature
-    return a is not None and b is not None and 0 < a <= 100 * b and b <= 100 * a
+    undecided = recent[-1].curvature_ahead == 0
+    return a is not None and b is not None and 0 < a <= 100 * b and b <= 100 * a and not undecided
+
+
+def undecided_before(recent: tuple[Measures, ...]) -> bool:
+    """Return whether a confirmation did not decide, and the gradient norm has not passed a lower power of two since.
+
+    With this rule, instead of ten iterations without a confirmation, the default takes 1,488 instead of 2,850
+    evaluations and products on Brockett's function on St(1000, 10), and 1,338 instead of 1,980 on a mean of 50 linear
+    dynamical systems (``make bench-engine ARGS=honesty``). With powers of four, it takes fewer evaluations, but three
+    fewer of 36 runs (L-BFGS, Barzilai-Borwein steps, conjugate gradients) end as solved.
+    """
+    now = recent[-1].grad_norm
+    return now is not None and any(
+        m.curvature_ahead == 0 and m.grad_norm is not None and math.frexp(m.grad_norm)[1] <= math.frexp(now)[1]
+        for m in recent[-WINDOW:-1]
+    )
 
 
 def inside(measures: Measures) -> bool:

@@ -9,7 +9,7 @@ from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
-from .._iterate import concluded, is_cornered, needs_confirmation
+from .._iterate import concluded, is_cornered, is_waiting, needs_confirmation, undecided
 from .._problem import Problem
 from .._result import Evaluations, Measures, Point, Status
 from .._stopping import ASSERTED, LAST, Look, RunSoFar, StoppingRule, look_ahead
@@ -350,6 +350,11 @@ class RowRun:
         runs = [self.so_far(state, part, k) for k in range(len(recent))]
         found = list(map(self.asked, runs))
         some = [k for k, so_far in enumerate(runs) if needs_confirmation(found[k], so_far.current.status)]
+        if self.rule.looks_ahead:
+            for k in [k for k in some if is_waiting(found[k], runs[k])]:
+                now = undecided(runs[k].current)
+                recent[k, -1], found[k] = _Now.of(now), self.asked(runs[k].instead(now))
+                some.remove(k)
         if some and self.rule.looks_ahead:
             look = Look(*np.array([look_ahead(self.rule, runs[k]) for k in some]).T)
             rows, at = ROWS.take(some, problem, solver)

@@ -634,3 +634,20 @@ def test_the_confirmation_stays_cheap() -> None:
     f = ms.objective(lambda x: float(x @ H @ x) + 1, lambda x: 2 * H @ x, hessian_product=lambda x, u: 2 * H @ u)
     result = ms.minimize(ms.Problem(Euclidean(40), f), np.ones(40), solver="lbfgs")
     assert result.success and result.nhev <= 12 + result.nfev / 3
+
+
+@pytest.mark.parametrize(("solver", "most"), [("lbfgs-tr", 1000), ("cg", 800)])
+def test_a_confirmation_that_does_not_decide_is_not_repeated_at_once(solver: str, most: int) -> None:
+    """A confirmation every ten iterations takes 2,745 and 1,263 products here."""
+    rng = np.random.default_rng(2)
+    A, weights = rng.standard_normal((200, 200)), np.arange(6.0, 0, -1)
+    A = (A + A.T) / 2 / 200**0.5
+    f = ms.objective(
+        lambda X: -np.vdot(X, A @ X * weights),
+        lambda X: -2 * A @ X * weights,
+        hessian_product=lambda X, U: -2 * A @ U * weights,
+    )
+    start = np.linalg.qr(rng.standard_normal((200, 6)))[0]
+    result = ms.minimize(ms.Problem(Stiefel(200, 6), f), start, solver=solver)
+    assert result.success and result.nhev <= most
+    assert result.fun == pytest.approx(-weights @ np.linalg.eigvalsh(A)[:-7:-1], rel=1e-9)
