@@ -558,8 +558,8 @@ class SubspaceKMeans(ClusterMixin, SubspaceCodes, ModelEstimator):
             return init.astype(np.float64)
         if init.shape != (N,) or init.dtype.kind not in "iu":
             raise ValueError(
-                f"init must be one of {', '.join(map(repr, known))}, finite centroids of shape ({K}, {X.shape[1]}), "
-                "or one whole number per frame"
+                f"init is not valid: pass {', '.join(map(repr, known))}, finite centroids of shape ({K}, {X.shape[1]}) "
+                "or the cluster of each frame as a whole number"
             )
         if set(np.unique(init)) != set(range(int(K))):
             raise ValueError(

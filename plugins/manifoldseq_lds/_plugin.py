@@ -159,7 +159,7 @@ def manifoldseq_models() -> Iterator[hooks.ModelSpec]:
         update_factors=at("update_factors"),
         solver="alternating",
         example="manifoldseq_lds.systems._record:example",
-        summary="Dictionary of linear dynamical systems and sparse codes of data: squared distances plus a penalty",
+        summary="Dictionary and codes of linear dynamical systems that minimize squared distances plus a penalty",
         reference=_PAPER,
     )
 
@@ -201,7 +201,7 @@ def manifoldseq_estimators() -> Iterator[hooks.EstimatorSpec]:
     yield hooks.EstimatorSpec(
         "lds-sparse-coder",
         factory="manifoldseq_lds.coding._sparse_coder:LDSSparseCoder",
-        summary="Sparse codes of sequences over a dictionary of systems, which is given or selected without learning",
+        summary="Sparse codes of sequences over a dictionary of systems that is given or selected from the data",
     )
     yield hooks.EstimatorSpec(
         "lds-dictionary",
@@ -223,7 +223,7 @@ def manifoldseq_estimators() -> Iterator[hooks.EstimatorSpec]:
         "pyramid-pooling",
         factory="manifoldseq_lds.videos._pooling:PyramidPooling",
         models=("lds.dictionary", "lds.mean-stable"),
-        summary="Largest sparse codes of blocks of a sequence or video, pooled in the cells of a pyramid",
+        summary="Largest sparse codes of the blocks of a sequence or video in each cell of a pyramid",
     )
 
 

@@ -561,7 +561,7 @@ class MixturePCCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, DensityMixi
         for v, (view, size) in enumerate(zip((x, y), sizes, strict=True)):
             if view.shape[1] != size:
                 raise ValueError(f"pair_scores was passed {view.shape[1]} columns as view {v}: pass {size} columns")
-            remedy = "fill it by impute, or leave the row out: pair_scores compares complete rows"
+            remedy = "fill it by impute, or leave the row out, because pair_scores compares complete rows"
             check_values(view, f"view {v}", remedy)
         first = np.arange(sum(sizes)) < sizes[0]
         rows = np.asarray(y, np.float64)
@@ -917,9 +917,7 @@ def _weights(sample_weight: ArrayLike | None, N: int, least: int) -> Array:
     if weights.shape != (N,):
         raise ValueError(f"sample_weight has shape {weights.shape} for {N} rows: pass one number for each row")
     if not (np.isfinite(weights).all() and (weights >= 0).all()):
-        raise ValueError(
-            "sample_weight has a negative value or one that is not finite: pass finite numbers of at least 0"
-        )
+        raise ValueError("sample_weight has a negative value, NaN or infinity: pass finite numbers of at least 0")
     if np.count_nonzero(weights) < least:
         positive = "no positive weight" if least == 1 else "fewer than two positive weights"
         raise ValueError(f"sample_weight has {positive}: pass at least {least} above 0")

@@ -53,7 +53,7 @@ def test_outliers_have_the_lowest_scores():
 def test_neighbours_raise_an_error_where_there_are_none():
     neighbors = LDSNeighbors(5).fit(generated(N=5))
     sentence = (
-        "n_neighbors=5, but fit had 5 sequences and a sequence is not its own neighbour: lower n_neighbors to 4, or fit"
+        "n_neighbors=5, but fit had 5 sequences, and a sequence is not its own neighbour: lower n_neighbors to 4, or"
     )
     with pytest.raises(ValueError, match=sentence):
         neighbors.kneighbors()

@@ -183,7 +183,7 @@ class LDSNeighbors(ClassifierMixin, SequenceEstimator):
         if n > most:
             raise ValueError(
                 f"n_neighbors={n}, but fit had {N} sequence{'s' * (N > 1)}"
-                f"{' and a sequence is not its own neighbour' * (X is None)}: lower n_neighbors to {most}, or fit "
+                f"{', and a sequence is not its own neighbour' * (X is None)}: lower n_neighbors to {most}, or fit "
                 "more sequences"
             )
         systems = self.systems_ if X is None else new_systems(self, X)

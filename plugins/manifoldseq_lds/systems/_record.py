@@ -244,7 +244,8 @@ class Systems:
             if present and len(present) < len(values):
                 raise ValueError(f"some records have {one.name} and others do not: set it for all records or for none")
             if len({value.shape[1:] for value in present}) > 1:
-                raise ValueError(f"records differ in the shape of {one.name}: {[value.shape[1:] for value in present]}")
+                shapes = ", ".join(str(value.shape[1:]) for value in present)
+                raise ValueError(f"records differ in the shape of {one.name} ({shapes}): pass records of equal size")
             joined[one.name] = np.concatenate(present) if present else None
         return cls.trusted(joined)
 

@@ -171,7 +171,7 @@ def _length(path: Path, raw: bytes) -> int:
     """Return the number of bytes of the header."""
     text = raw[len(_MAGIC) : 2 * len(_MAGIC)].strip()
     if raw[: len(_MAGIC)] != _MAGIC or not text.isdigit():
-        raise ms.storage.ReadError(f"{path} is neither a NIST SPHERE file nor a RIFF file: convert it")
+        raise ms.storage.ReadError(f"{path} is neither a NIST SPHERE file nor a RIFF file: convert the file")
     length = int(text)
     if not 2 * len(_MAGIC) < length <= _LONGEST or length > len(raw):
         raise ms.storage.ReadError(
