@@ -57,7 +57,7 @@ def plot_storage(result: Any, ax: "Axes | None" = None) -> "Axes":
 
     Parameters
     ----------
-    result : HierarchicalSequenceEncoder, or manifoldseq.report.Fitted of one
+    result : HierarchicalSequenceEncoder, or manifoldseq.report.Fitted of such an encoder
     ax : matplotlib.axes.Axes, optional
         By default, the axes of a new pyplot figure are used.
 

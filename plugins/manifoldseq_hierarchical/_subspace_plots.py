@@ -25,7 +25,7 @@ def plot_gain(result: Any, ax: "Axes | None" = None) -> "Axes":
 
     Parameters
     ----------
-    result : SubspaceEncoder, SubspaceKMeans, or manifoldseq.report.Fitted of one
+    result : SubspaceEncoder, SubspaceKMeans, or manifoldseq.report.Fitted of such an estimator
     ax : matplotlib.axes.Axes, optional
         By default, the axes of a new pyplot figure are used.
 

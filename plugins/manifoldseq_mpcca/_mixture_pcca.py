@@ -117,9 +117,9 @@ class MixturePCCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, DensityMixi
         pooled covariance of the components, ``S_k <- (N_k S_k + nu S_0) / (N_k + nu)``: the mode of the posterior under
         an inverse Wishart prior. ``"diag"``, ``"full"``: maximum likelihood as printed (30)-(36), with diagonal or full
         noise in each view. ``"low-rank"``: noise ``V V' + diag(psi)`` in each view, with `n_private` latent dimensions
-        that belong to this view only, fitted by EM in all latent dimensions at once. It is shrunk like ``"shrunk"``,
-        towards an S_0 with one such component. It needs no D × D matrix for D columns and is suitable for views with
-        many columns.
+        that belong to this view only, fitted by EM in all latent dimensions at once. Covariances are shrunk as for
+        ``"shrunk"``, towards the covariance S_0 of a low-rank model with one component. The model needs no D × D matrix
+        for D columns and is suitable for views with many columns.
     n_private : int or "auto"
         The number of private latent dimensions of each view for ``"low-rank"``, smaller than the number of columns
         of the view.
@@ -217,7 +217,7 @@ class MixturePCCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, DensityMixi
     Notes
     -----
     Views are given as ``(X, Y)`` or as a list ``[X, Y, …]``, in any real dtype. Sums are computed in float64 over
-    blocks of rows, so that the required memory, except for the data, does not grow with N. The data may be memory maps.
+    blocks of rows, so the required memory, except for the data, does not grow with N. The data may be memory maps.
     Responsibilities up to 1e-14 are omitted from sums if this saves time. All methods except `fit` accept None for a
     view, and NaN. Missing values are averaged over their posterior. Ctrl-C ends `fit` with the best state so far.
 
@@ -521,7 +521,7 @@ class MixturePCCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, DensityMixi
 
     @one_blas_thread()
     def pair_scores(self, X: ArrayLike, Y: ArrayLike) -> Array:
-        """Return ln p(y|x) - ln p(y) of every row x of one view with every row y of the other, for retrieval.
+        """Return ln p(y|x) - ln p(y) of every row x of one view with every row y of the other view, for retrieval.
 
         Larger scores mean that both rows more likely describe the same object. A y that is likely with any x has no
         advantage. In each row, the scores have the same order as ``p(x, y) / (p(x) p(y))``. `gate_` tempers p(k|x) as

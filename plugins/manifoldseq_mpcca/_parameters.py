@@ -193,7 +193,7 @@ class Mixture:
         return [(self.columns(v), self.latent_columns(v)) for v in range(len(self.private))]
 
     def observed(self, columns: NDArray[np.bool_]) -> Self:
-        """Return the marginal mixture of some of the columns; views without any of them are left out.
+        """Return the marginal mixture of some of the columns; views without any of these columns are left out.
 
         Private latent dimensions of these views stay with loadings of zero, so that latent vectors keep their
         positions.

@@ -111,7 +111,7 @@ def read_descriptors(path: Path) -> dict[str, NDArray[np.float32]]:
 
 
 def read_videos(folder: str | Path, descriptors: Sequence[str] = ("hog", "hof"), *, split: int = 1) -> VideoDescriptors:
-    """Find the descriptor files of videos and a published split of them.
+    """Find the descriptor files of videos and a published split of the videos.
 
     Parameters
     ----------

@@ -338,7 +338,7 @@ class LDSKMeans(Chosen, ClassNamePrefixFeaturesOutMixin, TransformerMixin, Clust
             If the data limit the choice of settings: some sequences are too short for the best settings of the others,
             the dynamics predict nothing, or there are fewer than four sequences per cluster (``choice_.notes``).
         UserWarning
-            Once, if output matrices of centres are rank-deficient, so that `systems_` contains the nearest systems.
+            Once, if output matrices of centres are rank-deficient; `systems_` then contains the nearest systems.
             With ``mean="canonical"``, if centres are members beyond the bound; the warning gives the increase of the
             objective within the bound.
         """

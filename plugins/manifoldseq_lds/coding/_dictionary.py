@@ -264,7 +264,7 @@ class LDSDictionaryLearning(ClassNamePrefixFeaturesOutMixin, TransformerMixin, S
         Warns
         -----
         UserWarning
-            If output matrices of atoms are rank-deficient, so that `systems_` holds the nearest systems. With
+            If output matrices of atoms are rank-deficient; `systems_` then contains the nearest systems. With
             ``method="canonical"``, if atoms are data beyond the bound; the warning gives the increase of the objective
             within the bound.
         ConvergenceWarning

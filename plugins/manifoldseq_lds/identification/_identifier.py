@@ -161,7 +161,7 @@ class LDSIdentifier(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None)
         case, ten sweeps that estimate all parameters start from ``"pca"``.
     covariance_type : {"diag", "full", "spherical"}
         The covariance of the output noise for ``"n4sid"`` and ``"em"``: one variance for each output, a full matrix, or
-        one variance for all outputs. A full matrix for m outputs needs many times m time steps.
+        one variance for all outputs. A full matrix for m outputs needs far more than m time steps.
     max_iter : int
         The number of sweeps of ``"em"``.
 

@@ -217,7 +217,7 @@ def solve_common_problem(
     -----
     UserWarning
         If the result is a datum beyond the bound of (12); the warning gives the increase of the objective within the
-        bound. If the output matrix of the solution is rank-deficient, so that the returned system is near the solution
+        bound. If the output matrix of the solution is rank-deficient; the returned system is then near the solution
         but not equivalent.
 
     Raises
