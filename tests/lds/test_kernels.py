@@ -174,7 +174,7 @@ def test_bad_items_raise_an_error(name, params, exact):
         kernel.pack([(A, C, x), (A, C * np.nan, x)])
     with pytest.raises(ValueError, match="no systems"):
         kernel.pack([])
-    with pytest.raises(ValueError, match="pack systems first"):
+    with pytest.raises(ValueError, match="not packed systems"):
         kernel.cross([(A, C, x)], kernel.pack([(A, C, x)]))
     with pytest.raises(ValueError, match="2 states and 3 outputs, the second systems have 2 and 4"):
         kernel.cross(kernel.pack([(A, C, x)]), kernel.pack([(A, np.eye(4, 2), x)]))
