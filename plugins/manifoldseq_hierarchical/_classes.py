@@ -24,7 +24,7 @@ def frames(X: ArrayLike, name: str = "X") -> NDArray:
             f"{name} has shape {array.shape} and dtype {array.dtype}: pass an (N, d) array of real numbers"
         )
     if 0 in array.shape:
-        raise ValueError(f"{name} is empty, its shape is {array.shape}: pass at least one frame")
+        raise ValueError(f"{name} is empty (shape {array.shape}): pass at least one frame")
     return array
 
 
@@ -77,7 +77,7 @@ def segment_codes(lengths: ArrayLike, n_frames: int) -> Codes:
     """
     lengths = np.asarray(lengths)
     if lengths.ndim != 1 or lengths.dtype.kind not in "iu":
-        raise ValueError("segments must be whole numbers, the length of each segment: pass for example [40, 60]")
+        raise ValueError("segments must be whole numbers: pass the length of each segment, for example [40, 60]")
     if (lengths < 1).any():
         k = int((lengths < 1).argmax())
         raise ValueError(f"segment {k} has length {lengths[k]} and is empty: leave it out")
@@ -141,8 +141,8 @@ def _partition(labels: NDArray, n_frames: int) -> Codes:
     """Return the codes of labels that put every frame in one class."""
     if labels.ndim == 2 or (labels.dtype.kind in "if" and (labels == -1).any()):
         raise ValueError(
-            "labels put frames in no class (-1) or in several (a matrix): pass partition=False to allow it, "
-            "or a list if these are the frames of two classes"
+            "labels put frames in no class (-1) or in several classes (a matrix): pass partition=False to allow this, "
+            "or a list if the two arrays are the frames of two classes"
         )
     return class_codes(labels, n_frames)[1]
 
@@ -161,5 +161,5 @@ def _general_members(labels: Array, n_frames: int) -> Members:
     h = labels.shape[1] if labels.ndim == 2 else len(named)
     empty = np.setdiff1d(np.arange(max(h, 1)), named)
     if len(empty):
-        raise ValueError(f"class {empty[0]} has no frame: number the classes from 0")
+        raise ValueError(f"class {empty[0]} has no frame: number the classes from 0 without gaps")
     return labels

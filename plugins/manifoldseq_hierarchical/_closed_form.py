@@ -30,7 +30,8 @@ def check_components(n_components: Any, d: int) -> int | None:
         return None
     if not isinstance(n_components, Integral) or isinstance(n_components, bool) or not 1 <= int(n_components) <= d:
         raise ValueError(
-            f"n_components={quoted(n_components)} is not valid: pass a whole number from 1 to the {d} features, or None"
+            f"n_components={quoted(n_components)} is not valid: pass None or a whole number from 1 to {d}, the number "
+            "of features"
         )
     return int(n_components)
 

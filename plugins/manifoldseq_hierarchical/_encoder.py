@@ -187,8 +187,8 @@ class HierarchicalSequenceEncoder(ClassNamePrefixFeaturesOutMixin, TransformerMi
         The number of children of each node of the tree.
     levels : int or "auto"
         The number of levels of means above the points; 0 compares queries with all points. ``"auto"`` uses one level
-        for more than 100,000 frames. The mean of frames that are not similar carries little information, so that many
-        levels reduce the recall.
+        for more than 100,000 frames. The mean of frames that are not similar carries little information. Many levels
+        therefore reduce the recall.
     subspace : {"shared", "per-node"}
         One matrix V for all points, or one matrix for each node above the points.
     n_components : int, optional
@@ -523,7 +523,7 @@ class HierarchicalSequenceEncoder(ClassNamePrefixFeaturesOutMixin, TransformerMi
         B = weighted_centroids(points, moments.counts, np.zeros(len(mean)))
         if not np.linalg.norm(B) > moments.tolerance(mean):
             raise ValueError(
-                "all segments of X have the same mean, so that places cannot be distinguished: pass frames that differ"
+                "all segments of X have the same mean, so places cannot be distinguished: pass frames that differ"
             )
         _check_reach(points, _RANGE[0])
         if self.subspace == "per-node":
@@ -599,8 +599,7 @@ class HierarchicalSequenceEncoder(ClassNamePrefixFeaturesOutMixin, TransformerMi
         index = self.index_
         if index.subspaces is not None or self.summary == "key":
             raise ValueError(
-                "only segments with mean points in a shared subspace can be appended to: fit all frames again, "
-                "or choose subspace='shared', summary='mean'"
+                "partial_fit needs subspace='shared' and summary='mean': fit all frames again, or choose these values"
             )
         X = validate_rows(self, _of_rows(X), reset=False, finite=False)
         unfinished = self.n_frames_ % self.segment_length_
@@ -682,7 +681,7 @@ class HierarchicalSequenceEncoder(ClassNamePrefixFeaturesOutMixin, TransformerMi
         return np.clip(places, 0, self.n_frames_ - 1), squared
 
     def predict(self, X: ArrayLike) -> NDArray[np.intp]:
-        """Return the number of the frame that each frame resembles most, shape (Q,)."""
+        """Return the number of the stored frame that each frame of X resembles most, shape (Q,)."""
         # a point lies between two frames if segments have an even length: rounding errors are not to choose
         return np.rint(self.query(X)[0][:, 0] - 1e-3).clip(0).astype(np.intp)
 
@@ -703,7 +702,9 @@ class HierarchicalSequenceEncoder(ClassNamePrefixFeaturesOutMixin, TransformerMi
         """
         check_number("tolerance", tolerance)
         if y is None:
-            raise ValueError("score compares places with the true ones: pass y, the number of the frame of each query")
+            raise ValueError(
+                "score compares places with the true places: pass y, the number of the true frame of each query"
+            )
         found = self.predict(X)
         truth = one_per_frame(y, len(found)).astype(np.float64)
         return float(np.mean(np.abs(found - truth) <= tolerance))
@@ -732,11 +733,11 @@ class HierarchicalSequenceEncoder(ClassNamePrefixFeaturesOutMixin, TransformerMi
             the traveller may stand still, the range must include 0; if the traveller may turn round, it must include
             speeds of both signs.
         window : int
-            The number of queries of a line.
+            With ``"lines"``: the number of queries on a line.
         smooth : bool
             With ``"bayes"``: use later queries too.
         tolerance : float
-            With ``"bayes"``: the error in frames that does not matter.
+            With ``"bayes"``: the tolerated error in frames, see `match_proba`.
 
         Returns
         -------
@@ -890,8 +891,8 @@ class HierarchicalSequenceEncoder(ClassNamePrefixFeaturesOutMixin, TransformerMi
         if lost.mean() > 0.5:
             warnings.warn(
                 f"X does not move by speed={tuple(speed)} frames per query in {int((lost > 0.5).sum())} of {len(Z)} "
-                "queries, so that its places are probably wrong: pass the range of its speeds (negative speeds for a "
-                "backward path)",
+                "queries, so their places are probably wrong: pass the range of the actual speeds (negative speeds "
+                "for a backward path)",
                 stacklevel=3,
             )
         return np.clip(places * width, 0, self.n_frames_ - 1), shares * (1 - lost)
@@ -973,7 +974,8 @@ def _check_reach(points: Array, least: float = 0.0) -> None:
     reach = float(np.sqrt(np.vecdot(points, points).max()))
     if not least <= reach <= _RANGE[1]:
         raise ValueError(
-            f"segments of X lie {reach:.0e} from their mean, which overflows when squared in single precision: scale X"
+            f"segments of X have distances up to {reach:.0e} from their mean, whose squares are out of range in single "
+            "precision: scale X"
         )
 
 

@@ -33,7 +33,7 @@ def plot_distances(result: Fitted, ax: "Axes | None" = None) -> "Axes":
     Raises
     ------
     ValueError
-        If `result` is something else.
+        If `result` has another type.
     """
     if not accepts(result):
         raise ValueError(f"{type(result).__name__} has no frames: pass Fitted(encoder, frames)")
@@ -47,7 +47,7 @@ def plot_distances(result: Fitted, ax: "Axes | None" = None) -> "Axes":
     found = encoder.predict(X[frames])
     ax.plot(found, frames, linestyle="", marker=".", markersize=3, color="white", label="placed here")
     ax.figure.colorbar(image, ax=ax, label="distance")
-    ax.set(xlabel="frame of the encoded sequence", ylabel="frame looked for", title="Distances to the encoded sequence")
+    ax.set(xlabel="frame of the encoded sequence", ylabel="query frame", title="Distances to the encoded sequence")
     ax.legend(loc="upper left", framealpha=0.6, facecolor="black", labelcolor="white", markerscale=3)
     return ax
 
@@ -57,7 +57,7 @@ def plot_storage(result: Any, ax: "Axes | None" = None) -> "Axes":
 
     Parameters
     ----------
-    result : HierarchicalSequenceEncoder, or manifoldseq.report.Fitted of one
+    result : HierarchicalSequenceEncoder, or manifoldseq.report.Fitted of such an encoder
     ax : matplotlib.axes.Axes, optional
         By default, the axes of a new pyplot figure are used.
 
@@ -68,7 +68,7 @@ def plot_storage(result: Any, ax: "Axes | None" = None) -> "Axes":
     Raises
     ------
     ValueError
-        If `result` is something else.
+        If `result` has another type.
 
     Examples
     --------

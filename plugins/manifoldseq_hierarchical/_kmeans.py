@@ -454,7 +454,8 @@ class SubspaceKMeans(ClusterMixin, SubspaceCodes, ModelEstimator):
             warnings.warn(note, stacklevel=3)
         if model.n_clusters == 1:
             warnings.warn(
-                "n_clusters='auto' chose one cluster: several clusters of one shape are not more likely", stacklevel=3
+                "n_clusters='auto' chose one cluster: several clusters with a common covariance are not more likely",
+                stacklevel=3,
             )
         if self.n_components == "auto":
             criteria = model.criteria(_singular_values(model, Tied(*x)))
@@ -524,7 +525,7 @@ class SubspaceKMeans(ClusterMixin, SubspaceCodes, ModelEstimator):
             check_real(sample_weight, "sample_weight"), X, dtype=np.float64, ensure_non_negative=True
         )
         if not weight.any():  # scikit-learn 1.6 takes it
-            raise ValueError("sample_weight needs at least one non-zero number: it is zero for every frame")
+            raise ValueError("sample_weight is zero for every frame: pass at least one non-zero weight")
         if weight.all():
             return weight, None
         return weight[weight > 0], weight > 0
@@ -533,7 +534,8 @@ class SubspaceKMeans(ClusterMixin, SubspaceCodes, ModelEstimator):
         for name in ("n_clusters", "n_components"):
             if isinstance(getattr(self, name), str):
                 raise ValueError(
-                    f"{name}='auto' is chosen by likelihood, which objective='printed' does not have: pass a number"
+                    f"{name}='auto' chooses a value by the likelihood, which is not defined for objective='printed': "
+                    "pass a number"
                 )
 
     def _checked_init(self, X: NDArray) -> Any:
@@ -556,13 +558,12 @@ class SubspaceKMeans(ClusterMixin, SubspaceCodes, ModelEstimator):
             return init.astype(np.float64)
         if init.shape != (N,) or init.dtype.kind not in "iu":
             raise ValueError(
-                f"init must be one of {', '.join(map(repr, known))}, finite centroids of shape ({K}, {X.shape[1]}), "
-                "or one whole number per frame"
+                f"init is not valid: pass {', '.join(map(repr, known))}, finite centroids of shape ({K}, {X.shape[1]}) "
+                "or the cluster of each frame as a whole number"
             )
         if set(np.unique(init)) != set(range(int(K))):
             raise ValueError(
-                f"init must assign at least one frame to each of the clusters 0 to {int(K) - 1}, and to no other "
-                "cluster"
+                f"init does not use exactly the clusters 0 to {int(K) - 1}: assign at least one frame to each cluster"
             )
         return init.astype(np.int64)
 

@@ -65,8 +65,8 @@ def fetched(source: str = _SOURCE, cache: Any = None) -> Path:
         import pooch  # pyright: ignore[reportMissingImports]
     except ImportError as error:
         raise ImportError(
-            "fetching the Nordland frames needs pooch: pip install 'manifoldseq-hierarchical[datasets]', or set "
-            "MANIFOLDSEQ_DATA to a folder with places/nordland"
+            "fetching the Nordland frames needs pooch, which is not installed: run `pip install "
+            "'manifoldseq-hierarchical[datasets]'`, or set MANIFOLDSEQ_DATA to a folder with places/nordland"
         ) from error
     folder = Path(cache or pooch.os_cache("manifoldseq"))
     for name, digest in _FILES.items():

@@ -107,8 +107,8 @@ def prepare(
     d, m = V.shape
     if m == 0 and X is not None and not empty:
         raise ValueError(
-            "every class centroid coincides with mu_0, so that m = 0 and there is no subspace: "
-            "pass at least two classes that differ, or another center"
+            "every class centroid coincides with mu_0, so there is no subspace: pass at least two classes that differ, "
+            "or another center"
         )
     if manifold == "orthogonal":
         V = completed(V, d)

@@ -89,7 +89,7 @@ def manifoldseq_estimators() -> Iterator[hooks.EstimatorSpec]:
         models=("hierarchical.tied", "hierarchical.clusters"),
         input="samples",
         plots=plots,
-        summary="Clusters in a within-class metric, with the subspace that separates them best",
+        summary="Clusters in a within-class metric, with the subspace that separates the clusters best",
     )
     yield hooks.EstimatorSpec(
         "hierarchical-encoder",
@@ -98,7 +98,7 @@ def manifoldseq_estimators() -> Iterator[hooks.EstimatorSpec]:
         input="samples",
         plots=("encoder-distances", "encoder-storage"),
         quality="manifoldseq_hierarchical._recall:recall",
-        summary="Storage of a long sequence in about one byte per frame, and search for places in it",
+        summary="Storage of a long sequence in about one byte per frame, and search for places in the sequence",
     )
 
 

@@ -97,7 +97,7 @@ class ProductQuantizer:
         n, m = Z.shape
         if n < 256:
             raise ValueError(
-                f"product quantization needs at least 256 segments and there are {n}: use bits, or more segments"
+                f"product quantization needs at least 256 segments, but there are {n}: use bits, or more segments"
             )
         if m % groups:
             raise ValueError(f"n_groups={groups} does not divide the {m} coordinates: choose a divisor")
@@ -226,5 +226,8 @@ def load_faiss() -> Any:
     try:
         import faiss  # pyright: ignore[reportMissingImports]
     except ImportError as error:
-        raise ImportError("product quantization needs faiss: pip install 'manifoldseq-hierarchical[faiss]'") from error
+        raise ImportError(
+            "product quantization needs faiss, which is not installed: run `pip install "
+            "'manifoldseq-hierarchical[faiss]'`"
+        ) from error
     return faiss

@@ -68,8 +68,8 @@ def recall(model: Any, X: ArrayLike, y: ArrayLike | None, seed: int) -> ms.evalu
     verdict = (
         f"{own:.0%} of {len(asked)} frames that were not stored are found within {near} of {len(stored)} places, with "
         f"{rows[0]['bytes_per_frame']:.2f} bytes per frame; key frames with the same number of bytes find {keyed:.0%}, "
-        f"principal components in int8 ({rows[2]['bytes_per_frame']:.2f} bytes) {projected:.0%}, "
-        f"an exact search of all frames {every:.0%}"
+        f"principal components in int8 ({rows[2]['bytes_per_frame']:.2f} bytes) find {projected:.0%}, and an exact "
+        f"search of all frames finds {every:.0%}"
     )
     best = max(rows[1:], key=lambda row: row["recall"])
     if best["recall"] >= own + _CLEAR:

@@ -27,7 +27,7 @@ class SubspaceEncoder(SubspaceCodes, ModelEstimator):
     The subspace minimizes F(V, m, mu), the sum of squared distances of the frames to their class means in m coordinates
     and to mu_0 in all other coordinates. It is computed in closed form from the h class means, in one pass over the
     frames and without a d×d matrix. If m is the rank, the nearest class mean in m coordinates is also the nearest in
-    all d coordinates, so that `predict` loses no accuracy.
+    all d coordinates, and `predict` loses no accuracy.
 
     Parameters
     ----------
@@ -40,7 +40,7 @@ class SubspaceEncoder(SubspaceCodes, ModelEstimator):
         mu_0: True for the mean of the frames, False for 0, or the point itself.
     method : {"closed-form", "eigh"}
         ``"eigh"`` forms the d×d matrix Sigma (equation 8) and counts its negative eigenvalues, as printed in the paper.
-        Rounding errors are counted too, so that m is too large. It is meant for comparisons.
+        Rounding errors are counted too, so m is too large. This method is meant for comparisons.
     model, init : str
         The names of the registered model and of its initializer.
     solver : str, optional
@@ -51,7 +51,7 @@ class SubspaceEncoder(SubspaceCodes, ModelEstimator):
     Attributes
     ----------
     components_ : ndarray of shape (m, d)
-        The transpose of V, orthonormal rows; the largest entry of each is positive.
+        The transpose of V. The rows are orthonormal, and the largest entry of each row is positive.
     center_ : ndarray of shape (d,)
         mu_0.
     cluster_centers_ : ndarray of shape (h, d)
@@ -269,7 +269,7 @@ class SubspaceEncoder(SubspaceCodes, ModelEstimator):
             return "there is only one class: pass at least two classes, or another center"
         if self.scatter_ == 0:
             return "all frames are equal: pass frames that differ"
-        return "the class means are equal to rounding, so that no direction separates the classes: check the labels"
+        return "the class means are equal up to rounding, so no direction separates the classes: check the labels"
 
 
 def _union(classes: NDArray, new: NDArray) -> NDArray:

@@ -25,7 +25,7 @@ def plot_gain(result: Any, ax: "Axes | None" = None) -> "Axes":
 
     Parameters
     ----------
-    result : SubspaceEncoder, SubspaceKMeans, or manifoldseq.report.Fitted of one
+    result : SubspaceEncoder, SubspaceKMeans, or manifoldseq.report.Fitted of such an estimator
     ax : matplotlib.axes.Axes, optional
         By default, the axes of a new pyplot figure are used.
 
@@ -36,7 +36,7 @@ def plot_gain(result: Any, ax: "Axes | None" = None) -> "Axes":
     Raises
     ------
     ValueError
-        If `result` is something else.
+        If `result` has another type.
 
     Examples
     --------
@@ -77,7 +77,7 @@ def plot_coordinates(result: Fitted, ax: "Axes | None" = None) -> "Axes":
     Raises
     ------
     ValueError
-        If `result` is something else.
+        If `result` has another type.
     """
     if not accepts(result):
         raise ValueError(f"{type(result).__name__} has no frames: pass Fitted(estimator, frames)")

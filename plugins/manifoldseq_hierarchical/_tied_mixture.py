@@ -153,7 +153,7 @@ class Frames:
         d = X.shape[1]
         if d > _WIDEST:
             raise ValueError(
-                f"X has {d} columns, but objective='mixture' learns a metric of that size: reduce X to at most "
+                f"X has {d} columns, but objective='mixture' learns a metric of this size: reduce X to at most "
                 f"{_WIDEST} principal components first, or choose objective='printed'"
             )
         empty = Moments.empty(X, 0)

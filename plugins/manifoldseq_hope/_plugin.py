@@ -162,7 +162,7 @@ def manifoldseq_plots() -> Iterator[hooks.PlotSpec]:
         ("filters", "Weights of components or units as square images, each on its own grey scale"),
         (
             "concentrations",
-            "Histogram of the concentrations of components; many values at one end are at a bound",
+            "Histogram of the concentrations of components; many equal values at one end indicate a bound",
         ),
         ("correlations", "Sum of the absolute cosines between the rows of each projection, by epoch"),
     ):

@@ -345,11 +345,11 @@ class _Product(Geometry):
 
 @singledispatch
 def geometry(manifold: Any) -> Geometry:
-    """Return the geometry of a manifold in jax; ``geometry.register(itsclass)`` adds one, see :class:`Geometry`."""
+    """Return the geometry of a manifold in jax; ``geometry.register(cls)`` adds the geometry of a class."""
     raise TypeError(
-        f"{manifold!r} has no geometry in jax. The supported manifolds are Euclidean, Sphere, Oblique, Stiefel, "
-        "Orthogonal, SpecialOrthogonal, Grassmann, SymmetricPositiveDefinite, Positive, OpenBox, BoundedDiagonal, "
-        "products and powers of them; @manifoldseq_jax.geometry.register(its class) adds another one"
+        f"{manifold!r} has no geometry in jax: use Euclidean, Sphere, Oblique, Stiefel, Orthogonal, SpecialOrthogonal, "
+        "Grassmann, SymmetricPositiveDefinite, Positive, OpenBox, BoundedDiagonal, or products and powers of these "
+        f"manifolds, or register a geometry with @manifoldseq_jax.geometry.register({type(manifold).__name__})"
     )
 
 

@@ -24,7 +24,7 @@ METHODS: Mapping[str, type[Method]] = {"lbfgs": LBFGS, "bb": BB, "tr": TR}
 
 
 class Solution(NamedTuple):
-    """What :func:`minimize` returns: arrays only.
+    """The result of :func:`minimize`, which contains only arrays.
 
     Attributes
     ----------
@@ -107,7 +107,8 @@ def minimize(
 
     Examples
     --------
-    The derivative of the smallest eigenvalue of a matrix with respect to the matrix is v vᵀ of its eigenvector:
+    The derivative of the smallest eigenvalue of a matrix with respect to the matrix is v vᵀ, where v is the
+    eigenvector:
 
     >>> import jax, jax.numpy as jnp, numpy as np, manifoldseq as ms, manifoldseq_jax as mj
     >>> A = jnp.diag(jnp.array([3.0, 1.0, 2.0]))
@@ -126,7 +127,7 @@ def minimize(
             )
     if isinstance(method, str):
         if method not in METHODS:
-            raise ValueError(f"method={method!r}: choose one of {', '.join(map(repr, METHODS))}")
+            raise ValueError(f"method={method!r} is not known: choose {', '.join(map(repr, METHODS))}")
         method = METHODS[method](**(options or {}))
     x0 = tree_map(jnp.asarray, x0)
     dtype = np.result_type(*[leaf.dtype for leaf in leaves(x0)])

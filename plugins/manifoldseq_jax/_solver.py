@@ -179,9 +179,9 @@ class Compiled(Solver):
     """A solver whose iterations are one compiled loop, for objectives of ``ms.objective(…, backend="jax")``.
 
     Between two calls of the loop, Python evaluates rules that are not compiled, calls observers and writes checkpoints.
-    Rules of the core are compiled, except :class:`MaxTime`, which is evaluated every 50 iterations. A function, or your
-    own rule, is evaluated after every iteration. As with every other solver, the curvature ahead is measured before a
-    run reports success, and the run leaves saddles.
+    Stopping rules of manifoldseq are compiled, except :class:`MaxTime`, which is evaluated every 50 iterations. A
+    function, or your own rule, is evaluated after every iteration. As with every other solver, the curvature ahead is
+    measured before a run reports success, and the run leaves saddles.
 
     Parameters
     ----------
@@ -215,7 +215,7 @@ class Compiled(Solver):
 
     def __post_init__(self) -> None:
         if self.every is not None and (type(self.every) is not int or self.every < 1):
-            raise ValueError(f"every={self.every!r}: use a whole number ≥ 1, or None")
+            raise ValueError(f"every={self.every!r} is not valid: pass a whole number of at least 1, or None")
 
     @property
     def monotone(self) -> bool:
@@ -307,8 +307,8 @@ class Compiled(Solver):
         for rule in rules:
             if not compiles(rule):
                 raise ValueError(
-                    f"the stopping rule {rule!r} cannot be compiled: a compiled batch supports the rules of the core "
-                    "only"
+                    f"the stopping rule {rule!r} cannot be compiled: a compiled batch supports only the stopping rules "
+                    "of manifoldseq"
                 )
         traces = [problem.objective.traced for problem in problems]
         dtype, costs = dtype_of(points), {trace.cost for trace in traces if trace is not None}
@@ -390,7 +390,7 @@ def lbfgs(memory: int = 10, every: int | None = None) -> Compiled:
         The maximum number of iterations between two returns to Python, see :class:`Compiled`.
     """
     if type(memory) is not int or memory < 1:
-        raise ValueError(f"jax:lbfgs: memory={memory!r}: use a whole number ≥ 1")
+        raise ValueError(f"jax:lbfgs: memory={memory!r} is not valid: pass a whole number of at least 1")
     return Compiled(LBFGS(memory), every)
 
 
@@ -405,7 +405,7 @@ def bb(nonmonotone: float = 0.85, every: int | None = None) -> Compiled:
         The maximum number of iterations between two returns to Python, see :class:`Compiled`.
     """
     if not 0 <= nonmonotone < 1:
-        raise ValueError(f"jax:bb: nonmonotone={nonmonotone!r}: use a number from 0 to below 1")
+        raise ValueError(f"jax:bb: nonmonotone={nonmonotone!r} is not valid: pass a number of at least 0 and below 1")
     return Compiled(BB(float(nonmonotone)), every)
 
 

@@ -83,7 +83,7 @@ def plot_spectra(result: Any, ax: "Axes | None" = None) -> "Axes":
     Parameters
     ----------
     result : manifoldseq.report.Fitted, LDSKMeans or Systems
-        For a clustering, the centres are shown, and its members as faint dots if there are data. For a fitted
+        For a clustering, the centres are shown, and the members are faint dots if there are data. For a fitted
         `LDSIdentifier` with its data, or for `Systems`, each system is shown.
     ax : matplotlib.axes.Axes, optional
         By default, the axes of a new pyplot figure are used.
@@ -135,10 +135,10 @@ def plot_reconstruction(
 ) -> "Axes":
     """Plot channels of one recorded sequence and their reconstruction by the identified system.
 
-    The record is compared with ``mean + C x(t)``, from the states ``x(t) = C.T (y(t) - mean)``, and with the forecast
-    one step ahead, ``mean + C A x(t - 1)``, with the stabilizer that `LDSIdentifier.forecast` uses. The title has the
-    root mean square error of the forecast, relative to the deviation of the sequence from its mean: 1 is no better than
-    the mean.
+    The record is compared with ``mean + C x(t)``, where the states are ``x(t) = C.T (y(t) - mean)``, and with the
+    forecast one step ahead, ``mean + C A x(t - 1)``. A has the stabilizer that `LDSIdentifier.forecast` uses. The title
+    gives the root mean square error of the forecast, divided by the root mean square deviation of the sequence from its
+    mean. A value of 1 is no better than the mean.
 
     Parameters
     ----------
@@ -147,8 +147,8 @@ def plot_reconstruction(
     ax : matplotlib.axes.Axes, optional
         By default, the axes of a new pyplot figure are used; the channels are axes inside it.
     member : int, optional
-        The sequence; by default the sequence with the median error (among 240 evenly spaced sequences, if there are
-        more).
+        The index of the sequence. By default, the sequence with the median error is shown (among 240 evenly spaced
+        sequences, if there are more).
     worst : bool
         Show the sequence with the largest error if `member` is not given.
     n_channels : int
@@ -164,7 +164,7 @@ def plot_reconstruction(
         If `result` has another type, or was fitted on `Systems`.
     """
     if not accepts_sequences(result):
-        raise ValueError("there are no sequences to reproduce: pass Fitted(estimator, sequences)")
+        raise ValueError("there are no sequences to reconstruct: pass Fitted(estimator, sequences)")
     if member is None:
         rows = _evenly(len(result.X), _MEMBERS)
         errors = [_Reproduced(result, i, item).error for i, item in zip(rows, _forecasting(result, rows), strict=True)]

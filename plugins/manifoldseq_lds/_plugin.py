@@ -81,13 +81,13 @@ def manifoldseq_kernels() -> Iterator[hooks.KernelSpec]:
             "martin-rbf",
             "kernels._martin:MartinRBFKernel",
             {},
-            "exp(-d / scale) of Martin's distance d, minus the logarithm of the Martin kernel",
+            "exp(-d / scale), where Martin's distance d is minus the logarithm of the Martin kernel",
         ),
         (
             "binet-cauchy",
             "kernels._binet_cauchy:BinetCauchyKernel",
             {},
-            "Discounted products of outputs from the first states on, as a determinant or a trace",
+            "Discounted products of the outputs that follow the first states, as a determinant or a trace",
         ),
         (
             "grassmann",
@@ -119,7 +119,7 @@ def manifoldseq_kernels() -> Iterator[hooks.KernelSpec]:
     yield hooks.KernelSpec(
         "chi2",
         factory="manifoldseq_lds.kernels._histograms:Chi2Kernel",
-        summary="Gaussian of the chi-square distance of histograms, or the additive chi-square kernel",
+        summary="Gaussian kernel of the chi-square distance between histograms, or the additive chi-square kernel",
     )
 
 
@@ -159,7 +159,7 @@ def manifoldseq_models() -> Iterator[hooks.ModelSpec]:
         update_factors=at("update_factors"),
         solver="alternating",
         example="manifoldseq_lds.systems._record:example",
-        summary="Dictionary of linear dynamical systems and sparse codes of data: squared distances plus a penalty",
+        summary="Dictionary and codes of linear dynamical systems that minimize squared distances plus a penalty",
         reference=_PAPER,
     )
 
@@ -186,7 +186,7 @@ def manifoldseq_estimators() -> Iterator[hooks.EstimatorSpec]:
     yield hooks.EstimatorSpec(
         "lds-kernel-matrix",
         factory="manifoldseq_lds.clustering._kernel_matrix:LDSKernelMatrix",
-        summary="Kernel values with the sequences of the fit, for estimators with a precomputed kernel",
+        summary="Kernel values between sequences and those of the fit, for estimators with a precomputed kernel",
     )
     yield hooks.EstimatorSpec(
         "lds-spectral",
@@ -201,7 +201,7 @@ def manifoldseq_estimators() -> Iterator[hooks.EstimatorSpec]:
     yield hooks.EstimatorSpec(
         "lds-sparse-coder",
         factory="manifoldseq_lds.coding._sparse_coder:LDSSparseCoder",
-        summary="Sparse codes of sequences over a dictionary of systems, which is given or selected without learning",
+        summary="Sparse codes of sequences over a dictionary of systems that is given or selected from the data",
     )
     yield hooks.EstimatorSpec(
         "lds-dictionary",
@@ -223,7 +223,7 @@ def manifoldseq_estimators() -> Iterator[hooks.EstimatorSpec]:
         "pyramid-pooling",
         factory="manifoldseq_lds.videos._pooling:PyramidPooling",
         models=("lds.dictionary", "lds.mean-stable"),
-        summary="Largest sparse codes of blocks of a sequence or video, pooled in the cells of a pyramid",
+        summary="Largest sparse codes of the blocks of a sequence or video in each cell of a pyramid",
     )
 
 
@@ -270,7 +270,7 @@ def manifoldseq_plots() -> Iterator[hooks.PlotSpec]:
         draw="manifoldseq_lds._plots:draw_median_reconstruction",
         summary=(
             "The sequence with the median forecast error, in the three channels with the largest variance: its record "
-            "and the reconstruction by its system. The mean has an error of 1"
+            "and the reconstruction by its system. A forecast by the mean has an error of 1"
         ),
     )
     yield hooks.PlotSpec(

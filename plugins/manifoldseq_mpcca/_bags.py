@@ -60,8 +60,9 @@ class Bags:
             raise ValueError("there are no views: pass X and Y, or a list with one entry per view")
         numbers = [len(view) for view in self.views]
         if len(set(numbers)) > 1:
-            hint = "" if Y is not None else "; several bags of one view are [bags]"
-            raise ValueError(f"the views have {', '.join(map(str, numbers))} bags: pass the same objects in each{hint}")
+            hint = "" if Y is not None else ", or [bags] for the bags of one view"
+            found = ", ".join(map(str, numbers))
+            raise ValueError(f"the views have {found} bags: pass the same objects in each view{hint}")
         if not numbers[0]:
             raise ValueError("there are no bags: pass at least one")
         filled = next((bag for bag in map(self._read, range(len(self))) if len(bag[0])), None)
@@ -116,7 +117,10 @@ class Bags:
         if len(bag[0]) == 0:
             return tuple(np.empty((0, width)) for width in self.widths)
         if (widths := tuple(part.shape[1] for part in bag)) != self.widths:
-            raise ValueError(f"bag {i} has {_and(widths)} columns in its views but others have {_and(self.widths)}")
+            raise ValueError(
+                f"bag {i} has {_and(widths)} columns in its views, but other bags have {_and(self.widths)}: pass the "
+                "same columns in every bag"
+            )
         return bag
 
     def _read(self, i: int) -> Bag:

@@ -265,7 +265,7 @@ def gradient_vectors(
 def private_parts(mixture: Any, X: ViewsLike, Y: ArrayLike | None = None) -> list[Array]:
     """Return the part of each view that the other views do not explain, ``x - W_x zhat``, by row and component.
 
-    (4), (9), (10), (24), (25), with the posterior mean (18) for z.
+    The equations are (4), (9), (10), (24) and (25), with the posterior mean (18) for z.
 
     Parameters
     ----------

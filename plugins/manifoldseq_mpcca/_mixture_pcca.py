@@ -106,9 +106,10 @@ class MixturePCCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, DensityMixi
     ----------
     n_components : int or "auto"
         The number K of components. Parameters that are "auto" are chosen by the error of predictions of held-out rows
-        (see `criterion`): of a quarter of the rows, or of each quarter in turn for fewer than 1000 rows. In the latter
-        case n_components, n_latent and n_private are the smallest numbers within one standard error of the best; with
-        more rows this rule is applied only to one component.
+        (see `criterion`). A quarter of the rows is held out; with fewer than 1000 rows, each quarter is held out in
+        turn. In this case, n_components, n_latent and n_private are the smallest numbers whose error is within one
+        standard error of the smallest error. With more rows, this rule decides only between one component and several
+        components.
     n_latent : int or "auto"
         The latent dimension d, at most the number of columns of the smallest view; 0 is a mixture of Gaussians.
     covariance_type : {"shrunk", "low-rank", "diag", "full"}
@@ -116,11 +117,12 @@ class MixturePCCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, DensityMixi
         pooled covariance of the components, ``S_k <- (N_k S_k + nu S_0) / (N_k + nu)``: the mode of the posterior under
         an inverse Wishart prior. ``"diag"``, ``"full"``: maximum likelihood as printed (30)-(36), with diagonal or full
         noise in each view. ``"low-rank"``: noise ``V V' + diag(psi)`` in each view, with `n_private` latent dimensions
-        that belong to this view only, fitted by EM in all latent dimensions at once. It is shrunk like ``"shrunk"``,
-        towards an S_0 with one such component. It needs no D × D matrix for D columns and is suitable for views with
-        many columns.
+        that belong to this view only, fitted by EM in all latent dimensions at once. Covariances are shrunk as for
+        ``"shrunk"``, towards the covariance S_0 of a low-rank model with one component. The model needs no D × D matrix
+        for D columns and is suitable for views with many columns.
     n_private : int or "auto"
-        The number of private latent dimensions of each view for ``"low-rank"``, smaller than its number of columns.
+        The number of private latent dimensions of each view for ``"low-rank"``, smaller than the number of columns
+        of the view.
     shrinkage : float or "auto"
         The weight nu of S_0 in each component, as a number of rows, for ``"shrunk"`` and ``"low-rank"``. For
         ``"low-rank"``, 0 is maximum likelihood.
@@ -215,9 +217,9 @@ class MixturePCCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, DensityMixi
     Notes
     -----
     Views are given as ``(X, Y)`` or as a list ``[X, Y, …]``, in any real dtype. Sums are computed in float64 over
-    blocks of rows, so that the required memory, except for the data, does not grow with N. The data may be memory maps.
+    blocks of rows, so the required memory, except for the data, does not grow with N. The data may be memory maps.
     Responsibilities up to 1e-14 are omitted from sums if this saves time. All methods except `fit` accept None for a
-    view, and NaN: missing values are averaged over the posterior. Ctrl-C ends `fit` with the best state so far.
+    view, and NaN. Missing values are averaged over their posterior. Ctrl-C ends `fit` with the best state so far.
 
     References
     ----------
@@ -424,7 +426,7 @@ class MixturePCCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, DensityMixi
     def transform(self, X: ViewsLike, Y: ArrayLike | None = None, *more: ArrayLike | None) -> Array:
         """Return the latent means (18) of each row in each component, multiplied by the responsibilities, (N, K d).
 
-        Latent axes of different components are unrelated, so that every component has separate columns.
+        Latent axes of different components are unrelated, so every component has separate columns.
         """
         views = self._checked(X, Y, *more)
         K, d = self.mixture_.n_components, self.mixture_.n_latent
@@ -449,7 +451,7 @@ class MixturePCCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, DensityMixi
         Parameters
         ----------
         X, Y, *more : array-like of shape (N, d_v) or None, or one list of them
-            A view that is None, or NaN, is filled in.
+            Views that are None, and values that are NaN, are filled in.
 
         Returns
         -------
@@ -519,7 +521,7 @@ class MixturePCCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, DensityMixi
 
     @one_blas_thread()
     def pair_scores(self, X: ArrayLike, Y: ArrayLike) -> Array:
-        """Return ln p(y|x) - ln p(y) of every row x of one view with every row y of the other, for retrieval.
+        """Return ln p(y|x) - ln p(y) of every row x of one view with every row y of the other view, for retrieval.
 
         Larger scores mean that both rows more likely describe the same object. A y that is likely with any x has no
         advantage. In each row, the scores have the same order as ``p(x, y) / (p(x) p(y))``. `gate_` tempers p(k|x) as
@@ -558,8 +560,8 @@ class MixturePCCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, DensityMixi
         x, y = (as_view(item, v) for v, item in enumerate((X, Y)))
         for v, (view, size) in enumerate(zip((x, y), sizes, strict=True)):
             if view.shape[1] != size:
-                raise ValueError(f"pair_scores was passed {view.shape[1]} columns as view {v}: pass {size}")
-            remedy = "fill it by impute, or leave the row out: pair_scores compares complete rows"
+                raise ValueError(f"pair_scores was passed {view.shape[1]} columns as view {v}: pass {size} columns")
+            remedy = "fill it by impute, or leave the row out, because pair_scores compares complete rows"
             check_values(view, f"view {v}", remedy)
         first = np.arange(sum(sizes)) < sizes[0]
         rows = np.asarray(y, np.float64)
@@ -741,7 +743,7 @@ class MixturePCCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, DensityMixi
         if not same:
             raise ValueError(
                 f"the settings differ from the settings of {quoted(self.mixture_)}, which was fitted to earlier "
-                "batches: restore them, or use a new estimator"
+                "batches: restore the earlier settings, or use a new estimator"
             )
         return kept
 
@@ -769,7 +771,8 @@ class MixturePCCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, DensityMixi
         if grid and N < _LEAST_ROWS:
             taken = ", ".join(f"{name}={getattr(first, name):g}" for name in grid)
             warnings.warn(
-                f"{N} rows are too few to choose settings, so {taken}: pass numbers, or at least {_LEAST_ROWS} rows",
+                f"{N} rows are too few to choose settings, so the fit uses {taken}: pass numbers, or at least "
+                f"{_LEAST_ROWS} rows",
                 stacklevel=4,  # the decorator is in between
             )
         if grid and N >= _LEAST_ROWS:
@@ -914,12 +917,10 @@ def _weights(sample_weight: ArrayLike | None, N: int, least: int) -> Array:
     if weights.shape != (N,):
         raise ValueError(f"sample_weight has shape {weights.shape} for {N} rows: pass one number for each row")
     if not (np.isfinite(weights).all() and (weights >= 0).all()):
-        raise ValueError(
-            "sample_weight has a negative value or one that is not finite: pass finite numbers of at least 0"
-        )
+        raise ValueError("sample_weight has a negative value, NaN or infinity: pass finite numbers of at least 0")
     if np.count_nonzero(weights) < least:
-        all_ = "all rows" if least == 1 else "all rows but at most one"
-        raise ValueError(f"sample_weight is zero for {all_}: pass at least {least} above 0")
+        positive = "no positive weight" if least == 1 else "fewer than two positive weights"
+        raise ValueError(f"sample_weight has {positive}: pass at least {least} above 0")
     return weights
 
 
@@ -937,6 +938,6 @@ def _check_whole_views(views: list[View]) -> None:
             partly = np.flatnonzero(holes.any(axis=1) & ~holes.all(axis=1))
             if len(partly):
                 raise ValueError(
-                    f"view {v} misses some columns in row {rows.start + partly[0]}: "
-                    f"covariance_type='full' needs rows that are complete or missing in a view, use 'diag'"
+                    f"view {v} misses some columns in row {rows.start + partly[0]}, but covariance_type='full' needs "
+                    "views that are complete or missing as a whole in each row: use 'diag'"
                 )

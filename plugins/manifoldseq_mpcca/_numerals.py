@@ -59,7 +59,10 @@ def multiple_features(folder: str | Path | None = None) -> tuple[dict[str, Array
         except ValueError as error:
             raise ValueError(f"{path} is not a table of numbers below one line of names: {error}") from None
         if table.shape != (_ROWS, columns + 1):
-            raise ValueError(f"{path} has shape {table.shape}: {(_ROWS, columns + 1)} is needed, the class last")
+            raise ValueError(
+                f"{path} has shape {table.shape}: pass a table of shape {(_ROWS, columns + 1)}, with the class in the "
+                "last column"
+            )
         if labels is not None and (table[:, -1] != labels).any():
             raise ValueError(f"{path} has other classes than the previous files: use six files from one source")
         views[name], labels = table[:, :-1], table[:, -1].astype(np.int64)

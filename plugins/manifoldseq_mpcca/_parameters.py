@@ -193,7 +193,7 @@ class Mixture:
         return [(self.columns(v), self.latent_columns(v)) for v in range(len(self.private))]
 
     def observed(self, columns: NDArray[np.bool_]) -> Self:
-        """Return the marginal mixture of some of the columns; views without any of them are left out.
+        """Return the marginal mixture of some of the columns; views without any of these columns are left out.
 
         Private latent dimensions of these views stay with loadings of zero, so that latent vectors keep their
         positions.
@@ -237,7 +237,7 @@ class Mixture:
         if self.weights.ndim != 1 or K == 0:
             raise ValueError(f"weights have shape {self.weights.shape}: pass (K,) with at least one component")
         if not self.noise or any(part.ndim not in (2, 3) or part.ndim != self.noise[0].ndim for part in self.noise):
-            raise ValueError("noise needs one array per view, all (K, d_v) or all (K, d_v, d_v)")
+            raise ValueError("noise is not valid: pass one array per view, all (K, d_v) or all (K, d_v, d_v)")
         for v, part in enumerate(self.noise):
             if part.shape != (K, part.shape[1], part.shape[1])[: part.ndim] or part.size == 0:
                 raise ValueError(f"the noise of view {v} has shape {part.shape}: pass (K, d_v) or (K, d_v, d_v), K={K}")

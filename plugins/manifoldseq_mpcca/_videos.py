@@ -104,19 +104,21 @@ def read_descriptors(path: Path) -> dict[str, NDArray[np.float32]]:
     for name, array in found.items():
         if not np.isfinite(array).all():
             row = int(np.argwhere(~np.isfinite(array))[0, 0])
-            raise ValueError(f"{path} contains a value that is not finite in {name}, row {row}: extract it again")
+            raise ValueError(
+                f"{path} contains a value that is not finite in {name}, row {row}: extract the descriptors again"
+            )
     return found
 
 
 def read_videos(folder: str | Path, descriptors: Sequence[str] = ("hog", "hof"), *, split: int = 1) -> VideoDescriptors:
-    """Find the descriptor files of videos and a published split of them.
+    """Find the descriptor files of videos and a published split of the videos.
 
     Parameters
     ----------
     folder : str or path-like
         A folder with one subfolder per class, one file per video (see `read_descriptors`) and, in any subfolder, the
-        split files: ``CLASS_test_split1.txt`` (HMDB51: lines ``name.avi 1``, 1 is training, 2 is test, 0 neither) or
-        ``trainlist01.txt`` and ``testlist01.txt`` (UCF101: lines ``CLASS/name.avi 1``).
+        split files: ``CLASS_test_split1.txt`` (HMDB51: lines ``name.avi 1``, where 1 means training, 2 means test and 0
+        means neither) or ``trainlist01.txt`` and ``testlist01.txt`` (UCF101: lines ``CLASS/name.avi 1``).
     descriptors : sequence of str
         One descriptor per view.
     split : int
@@ -157,7 +159,9 @@ def read_videos(folder: str | Path, descriptors: Sequence[str] = ("hog", "hof"),
         )
     files = {_stem(path): path for path in sorted(root.rglob("*")) if path.name.endswith(_KINDS)}
     if absent := [video for video, _, _ in members if video not in files]:
-        raise FileNotFoundError(f"{root} has no descriptors of {absent[0]} (and {len(absent) - 1} more of the split)")
+        raise FileNotFoundError(
+            f"{root} has no descriptors of {absent[0]} ({len(absent)} videos of the split have none): add the files"
+        )
     paths = [files[video] for video, _, _ in members]
     fold = np.array([fold for _, _, fold in members])
     if missing := [name for name in _FOLDS if name not in fold]:
@@ -179,7 +183,9 @@ def _hmdb(root: Path, split: int) -> list[tuple[str, str, str]]:
         for number, line in enumerate(_lines(path), 1):
             name, _, part = line.strip().rpartition(" ")
             if part not in ("0", "1", "2") or not name:
-                raise ValueError(f"{path}, line {number}: {quoted(line.strip())} is not 'name.avi 0', 1 or 2")
+                raise ValueError(
+                    f"{path}, line {number}: {quoted(line.strip())} is not 'name.avi N' with N = 0, 1 or 2"
+                )
             if part != "0":
                 members.append((f"{label}/{_bare(name.strip())}", label, _FOLDS[int(part) - 1]))
     return members

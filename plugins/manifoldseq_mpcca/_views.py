@@ -156,7 +156,7 @@ def split(tables: Any, sizes: Any) -> list[View]:
     widths = sorted({part.shape[1] for part in parts})
     if len(widths) != 1:
         raise ValueError(
-            f"the tables have {widths} columns: pass at least one table, and the columns of all views in every table"
+            f"the tables have {widths} columns: pass at least one table, and the same number of columns in every table"
         )
     whole = isinstance(sizes, (list, tuple)) and all(isinstance(size, Integral) and int(size) > 0 for size in sizes)
     if not whole or sum(sizes) != widths[0]:

@@ -94,7 +94,7 @@ class SequenceClassifier(ClassesOfSequences):
         require_classes(self, y)
         labels = np.asarray(y)
         if labels.ndim == 1 and len(labels) and len(set(labels.tolist())) < 2:
-            raise ValueError(f"y has only the class {quoted(labels.tolist()[0])}: a classifier needs at least two")
+            raise ValueError(f"y has only the class {quoted(labels.tolist()[0])}: pass at least two classes")
         return self._fit_kernels(X, y, observers=observers, checkpoint=checkpoint, resume=resume)
 
     def decision_function(self, X: SequencesLike) -> Array:

@@ -52,7 +52,7 @@ class Components:
         except ValueError as error:
             raise ValueError(
                 f"the kernel {self.name!r}, which this model uses, does not apply to these sequences: {error}. To "
-                "compare such sequences, fit with kernels=[…] without it"
+                "compare such sequences, fit with kernels=[…] without this kernel"
             ) from error
         known = self.kernel.pack(as_items(reference))
         cross = self.kernel.cross(packed, known)
@@ -67,7 +67,7 @@ def gram_of(name: str, kernel: Any, sequences: Sequence[Array], n_clusters: int 
     packed = fitted.pack(items)
     K = np.asarray(fitted.cross(packed, packed), dtype=float)
     if not np.isfinite(K).all():
-        raise ValueError(f"the kernel {name!r} has values that are not finite numbers")
+        raise ValueError(f"the kernel {name!r} has values that are not finite: check the kernel, or use others")
     return fitted, (K + K.T) / 2
 
 

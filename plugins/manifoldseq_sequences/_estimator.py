@@ -32,13 +32,15 @@ AUTO, SUM = "auto", "sum"
 
 
 def check_kernel(name: str, value: Any) -> None:
-    """Raise ValueError unless a value is "auto", "sum", a kernel on sequences, or weights of such kernels by name."""
+    """Raise ValueError unless a value is "auto", "sum", a kernel on sequences, or a dict from kernels to weights."""
     if isinstance(value, str) and value in (AUTO, SUM):
         return
     if isinstance(value, Mapping):
         weights = list(value.values())
         if not weights or not all(isinstance(w, int | float) and 0 <= w < np.inf for w in weights) or not sum(weights):
-            raise ValueError(f"{name}={quoted(value)} is not valid: map names of kernels to weights of at least 0")
+            raise ValueError(
+                f"{name}={quoted(value)} is not valid: pass a dict from kernel names to weights of at least 0"
+            )
         for one in value:
             ms.kernels.as_kernel(one, DOMAIN)
         return

@@ -28,7 +28,7 @@ def _check_classes(model: Any) -> None:
 
 
 class SequenceNeighbors(ClassesOfSequences):
-    """Find the nearest sequences, score outliers and classify, with the descriptions that suit the classes.
+    """Find the nearest sequences, score outliers and classify, under kernels that are chosen with the classes.
 
     Distances are measured in the feature space of a kernel or of a sum of kernels. For scikit-learn this is a
     classifier, but `fit` does not require classes.
@@ -125,7 +125,7 @@ class SequenceNeighbors(ClassesOfSequences):
 
     @available_where(_check_classes)
     def predict(self, X: SequencesLike) -> NDArray[Any]:
-        """Return the most frequent class among the nearest sequences of `fit`, (N,); ties go to the nearest."""
+        """Return the most frequent class among the nearest sequences of `fit`; the nearest sequence decides ties."""
         return self.classes_[_voted(self.targets_[self.kneighbors(X)[1]], len(self.classes_))]
 
     @available_where(_check_classes)
@@ -141,7 +141,7 @@ class SequenceNeighbors(ClassesOfSequences):
         return float(super().score(X, y, sample_weight))
 
     def score_samples(self, X: SequencesLike | None = None) -> Array:
-        """Return minus the mean distance to the nearest sequences of `fit`; the lowest are outliers."""
+        """Return minus the mean distance to the nearest sequences of `fit`; outliers have low values."""
         return -self.kneighbors(X)[0].mean(axis=1)
 
     def __sklearn_tags__(self) -> Any:

@@ -40,14 +40,14 @@ def manifoldseq_kernels() -> Iterator[hooks.KernelSpec]:
     """The kernels on sequences."""
     for name, target, invariances, summary in (
         ("statistics", "StatisticsKernel", _ORDER, "Means and standard deviations of the channels"),
-        ("spectrum", "SpectrumKernel", _OFFSET, "Logarithms of Welch spectra, in any phase"),
+        ("spectrum", "SpectrumKernel", _OFFSET, "Logarithms of Welch spectra, independent of the phase"),
         (
             "autocovariance",
             "AutocovarianceKernel",
             _OFFSET | _REVERSED,
-            "Autocorrelations of the channels, and correlations of pairs of them",
+            "Autocorrelations of the channels, and correlations of pairs of channels",
         ),
-        ("shape", "ShapeKernel", _OFFSET, "Curves, resampled to one length and standardized"),
+        ("shape", "ShapeKernel", _OFFSET, "Curves, resampled to equal length and standardized"),
         ("warping", "WarpingKernel", {}, "Dynamic time warping of resampled sequences within a band"),
         ("convolutions", "ConvolutionsKernel", {}, "Responses to random convolutions of many spacings"),
     ):

@@ -79,7 +79,7 @@ def test_three_clusters_are_chosen(run: Run, tmp_path: Path, form: str) -> None:
     command = ("fit", "lds-kmeans", data, *auto, "--no-quality", *OPTIONS.get(form, ()), "-o", tmp_path / "run")
     status, out, err = run(*command)
     assert status == 0, err
-    assert "n_clusters 2 to 9 by the agreement of 12 pairs of halves, on one kernel matrix of 36 sequences." in err
+    assert "n_clusters from 2 to 9 by the agreement of 12 pairs of halves, on one kernel matrix of 36 sequences." in err
     about = json.loads((tmp_path / "run" / "run.json").read_text())
     assert about["chosen"]["n_clusters"] == 3 and about["parameters"]["n_clusters"] == "auto"
     assert "chosen: n_clusters=3, n_states=" in out

@@ -180,7 +180,7 @@ def test_many_problems_at_once_are_solved() -> None:
 
 
 def test_wrong_arguments_are_named() -> None:
-    with pytest.raises(ValueError, match="method='newton': choose one of 'lbfgs', 'bb', 'tr'"):
+    with pytest.raises(ValueError, match="method='newton' is not known: choose 'lbfgs', 'bb', 'tr'"):
         mj.minimize(eigenvalue, M.Sphere(2), np.eye(2)[0], np.eye(2), method="newton")
     with pytest.raises(ValueError, match="cannot be compiled"):
         mj.minimize(eigenvalue, M.Sphere(2), np.eye(2)[0], np.eye(2), stop=ms.MaxTime(1.0))

@@ -401,7 +401,7 @@ def test_product_quantization():
      ({"segment_length": "long"}, "segment_length='long'"),
      ({"subspace": "own"}, "'shared' or 'per-node'"),
      ({"summary": "max"}, "'mean' or 'key'"), ({"beam": 0}, "beam=0"), ({"n_groups": 0}, "n_groups=0"),
-     ({"n_components": 25}, "1 to the 24 features"),
+     ({"n_components": 25}, "None or a whole number from 1 to 24"),
      ({"bits": 2.0}, "bits=2.0"), ({"branching": True}, "branching=True"),
      ({"branching": 3001, "levels": 1}, "X has 3000 frames, fewer than branching=3001")], fast=6,
 )  # fmt: skip
@@ -422,9 +422,9 @@ def test_frames_that_do_not_fit_raise_an_error(walk):
     with pytest.raises(ValueError, match="frames 2 to 2 overflow"):
         encoder.predict(walk[:3].astype(float) * [[1], [1], [1e30]])
     for scale in (1e-30, 1e30):
-        with pytest.raises(ValueError, match="overflows when squared in single precision: scale X"):
+        with pytest.raises(ValueError, match="whose squares are out of range in single precision: scale X"):
             HierarchicalSequenceEncoder(20).fit(scale * walk.astype(float))
-    with pytest.raises(ValueError, match="overflows when squared in single precision: scale X"):
+    with pytest.raises(ValueError, match="whose squares are out of range in single precision: scale X"):
         encoder.partial_fit(1e30 * walk.astype(float))
     with pytest.raises(ValueError, match="same mean"):
         HierarchicalSequenceEncoder(20).fit(np.ones((400, 3)))
@@ -445,7 +445,7 @@ def test_frames_that_do_not_fit_raise_an_error(walk):
         encoder.score(walk[:2], [0])
     with pytest.raises(ValueError, match="tolerance=-1"):
         encoder.score(walk[:2], [0, 1], tolerance=-1)
-    with pytest.raises(ValueError, match="pass y, the number of the frame"):
+    with pytest.raises(ValueError, match="pass y, the number of the true frame"):
         encoder.score(walk[:2])
     assert encoder.score(walk[:9], np.arange(9)[:, None]) == encoder.score(walk[:9], np.arange(9))
     with pytest.raises(ValueError, match="between 0 and 2999"):

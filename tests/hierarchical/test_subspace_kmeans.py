@@ -310,7 +310,10 @@ HOLED = np.where(np.arange(80).reshape(20, 4) == 31, np.nan, X)
 BAD = {
     "NaN": (lambda: Printed(2).fit(HOLED), "frame 7 has NaN in feature 3: remove or fill it"),
     "NaN, score": (lambda: Printed(2).fit(X).score(HOLED), "frame 7 has NaN in feature 3"),
-    "no number to choose": (lambda: SubspaceKMeans("auto", objective="printed").fit(X), "which objective='printed'"),
+    "no number to choose": (
+        lambda: SubspaceKMeans("auto", objective="printed").fit(X),
+        "which is not defined for objective='printed'",
+    ),
     "starts of a number to choose": (lambda: SubspaceKMeans("auto", init=Y).fit(X), "chooses its own starts"),
     "too much shrinkage": (lambda: SubspaceKMeans(2, shrinkage=2).fit(X), "shrinkage=2 is not valid"),
     "an unknown objective": (lambda: SubspaceKMeans(2, objective="best").fit(X), "objective='best' is not known"),
@@ -328,7 +331,7 @@ BAD = {
     "a negative tolerance": (lambda: Printed(2, tol=-1).fit(X), "tol=-1 is not valid"),
     "an unknown start": (lambda: Printed(2, init="pca").fit(X), "init='pca' is not known"),
     "a start of another shape": (lambda: Printed(2, init=X).fit(X), r"centroids of shape \(2, 4\)"),
-    "an empty cluster at the start": (lambda: Printed(3, init=Y).fit(X), "each of the clusters 0 to 2"),
+    "an empty cluster at the start": (lambda: Printed(3, init=Y).fit(X), "exactly the clusters 0 to 2"),
 }
 
 

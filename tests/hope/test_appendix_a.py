@@ -134,5 +134,5 @@ def test_errors(params, words):
 
 
 def test_batches_learn_orthonormal_rows():
-    with pytest.raises(ValueError, match="partial_fit learns orthonormal rows, not rows='scaled': use fit"):
+    with pytest.raises(ValueError, match="partial_fit does not support rows='scaled': use fit"):
         HOPE(3, n_latent=2, family="gmm", rows="scaled", solver="lbfgs").partial_fit(X)

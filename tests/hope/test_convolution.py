@@ -283,15 +283,15 @@ def test_an_interrupted_fit_resumes(tmp_path):
 @parametrize(
     ("settings", "words"),
     [
-        ({"patch_size": 9}, "images of 8 x 8 pixels .* are smaller than the 9 x 9 that patch_size=9"),
+        ({"patch_size": 9}, "images of 8 x 8 pixels .* are smaller than the 9 x 9 pixels that patch_size=9"),
         ({"patch_size": 0}, "patch_size=0 is not valid"),
-        ({"patch_size": 1}, "patch_size=1: a patch of one pixel is always constant"),
+        ({"patch_size": 1}, "patch_size=1 gives patches of one pixel, which are always constant"),
         ({"model": None, "prefit": True}, "prefit=True needs a fitted model"),
         ({"patch_size": (3, 3, 3)}, "patch_size="),
         ({"stride": 1.5}, "stride=1.5 is not valid"),
         ({"pooling": 7}, "smaller than the 9 x 9 .* pooling=7"),
         ({"image_shape": (4, 8)}, r"image_shape=\(4, 8\) does not fit X"),
-        ({"image_shape": (4, 4, 4, 1)}, r"image_shape=\(4, 4, 4, 1\) is not valid: pass height, width and"),
+        ({"image_shape": (4, 4, 4, 1)}, r"image_shape=\(4, 4, 4, 1\) is not valid: pass \(height, width\)"),
         ({"overlap": "yes"}, "overlap='yes' is not"),
         ({"n_patches": 0}, "n_patches=0"),
         ({"n_patches": 5}, "n_components=7 exceeds n_samples=5"),

@@ -122,7 +122,7 @@ def test_bad_input_raises_an_error():
     layer = HOPEConvolution(learned(SphericalKMeans(4)))
     with pytest.raises(ValueError, match=r"the images have shape \(2, 3, 8, 8\): pass \('N', 1, 8, 8\)"):
         layer(torch.zeros(2, 3, 8, 8))
-    with pytest.raises(ValueError, match=r"images are torch.float64 and the layer is torch.float32: call images.to"):
+    with pytest.raises(ValueError, match=r"images are torch.float64, but the layer is torch.float32: call images.to"):
         layer(torch.zeros(2, 8, 8, dtype=torch.float64))
     with pytest.raises(ValueError, match=r"images are of type ndarray: pass a tensor, torch.as_tensor\(images\)"):
         layer(np.zeros((2, 8, 8), np.float32))

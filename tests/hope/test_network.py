@@ -320,9 +320,9 @@ def test_bad_data_raise_an_error() -> None:
     holes[3, 5] = np.nan
     wrong = [
         (X, None, "requires y"),
-        (X, np.where(np.arange(600) < 5, y, np.nan), "row 5 of y has no label, nan: remove rows without labels"),
-        (X, [None if k == 8 else str(k) for k in y], f"row {np.flatnonzero(y == 8)[0]} of y has no label, None"),
-        (X, [np.nan if k == 8 else str(k) for k in y], f"row {np.flatnonzero(y == 8)[0]} of y has no label, nan"),
+        (X, np.where(np.arange(600) < 5, y, np.nan), r"row 5 of y has no label \(nan\): remove rows without labels"),
+        (X, [None if k == 8 else str(k) for k in y], rf"row {np.flatnonzero(y == 8)[0]} of y has no label \(None\)"),
+        (X, [np.nan if k == 8 else str(k) for k in y], rf"row {np.flatnonzero(y == 8)[0]} of y has no label \(nan\)"),
         (X, [int(k) if k else "zero" for k in y], "y mixes numbers and strings"),
         (X, np.zeros(600), "one class"),
         (holes, y, "NaN"),
@@ -348,7 +348,7 @@ def test_bad_data_raise_an_error() -> None:
         (lambda X, y: (X, y.astype(str)), "validation's y has strings, but y has numbers: pass labels of one type"),
         (lambda X, y: (X, y.astype(str).astype(object)), "validation's y has strings, but y has numbers"),
         (lambda X, y: (X, np.where(np.arange(600) == 2, np.nan, y)), "row 2 of validation's y has no label"),
-        (lambda X, y: (X, None), "row 0 of validation's y has no label, None"),
+        (lambda X, y: (X, None), "row 0 of validation's y has no label (None)"),
         (lambda X, y: (X, y[:-1]), "y has shape (599,) for 600 rows"),
     ],
 )

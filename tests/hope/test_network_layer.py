@@ -174,7 +174,7 @@ def test_a_closure_is_asked_for_the_loss() -> None:
         (lambda: HOPELayer.from_linear(np.full((3, 4), np.nan)), "NaN"),
         (lambda: HOPELayer.from_linear(np.ones(3)), "(3,)"),
         (lambda: HOPELayer.from_dense(Dense(None, np.ones((2, 3)), np.zeros(2))), "from_linear"),
-        (lambda: HOPELayer(5, 2, 3)(torch.ones(1, 5).double()), "the rows are torch.float64 and the layer is"),
+        (lambda: HOPELayer(5, 2, 3)(torch.ones(1, 5).double()), "the rows are torch.float64, but the layer is"),
         (lambda: HOPELayer(5, 2, 3)(np.ones((1, 5))), "the rows are of type ndarray: pass a tensor"),
     ],
 )

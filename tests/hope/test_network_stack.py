@@ -162,7 +162,7 @@ def test_an_interrupted_stack_resumes_to_the_same_layers(tmp_path: Path) -> None
         ({"layers": [100]}, "pairs (M, K)"),
         ({"layers": []}, "pairs (M, K)"),
         ({"layers": [(65, 8)]}, "65"),
-        ({"layers": [(10, 501)]}, "K=501 exceeds the 500 rows"),
+        ({"layers": [(10, 501)]}, "layers[0] has K=501, but only 500 rows"),
         ({"head": "tree"}, "'softmax' or 'svm'"),
         ({"C": 0}, "C=0"),
         ({"quantile": 1.5}, "quantile=1.5"),
@@ -171,8 +171,14 @@ def test_an_interrupted_stack_resumes_to_the_same_layers(tmp_path: Path) -> None
         ({"layers": [(10, 20), (30, 5)]}, "layers[1]: M=30 exceeds the 20 inputs"),
         ({"network": HOPENetworkClassifier(5)}, "network: layers=5 is not valid"),
         ({"network": HOPENetworkClassifier([], learning_rate=ReduceOnPlateau(0.1))}, "a stack has none"),
-        ({"network": HOPENetworkClassifier([], criterion="eta")}, "network: criterion='eta' scores 10 classes by"),
-        ({"network": HOPENetworkClassifier([9], criterion="eta")}, "which has 9: end layers with one of 10 units"),
+        (
+            {"network": HOPENetworkClassifier([], criterion="eta")},
+            "network: criterion='eta' needs one unit of the last",
+        ),
+        (
+            {"network": HOPENetworkClassifier([9], criterion="eta")},
+            "but there are 10 classes and 9 units: end layers with",
+        ),
         ({"network": HOPENetworkClassifier([30, (31, 5)])}, "network: layers[1]: M=31 exceeds the 30 inputs"),
         ({"network": HOPENetworkClassifier([(9, 10)])}, "network: layers[0]: M=9 exceeds the 8 inputs"),
         ({"network": HOPENetworkClassifier([], batch_size=0)}, "network: batch_size=0"),
@@ -194,5 +200,5 @@ def test_labels_of_one_class_raise_an_error() -> None:
 
 def test_missing_labels_raise_an_error() -> None:
     labels = [None if place == 3 else str(k) for place, k in enumerate(y)]
-    with pytest.raises(ValueError, match="row 3 of y has no label, None: remove rows without labels"):
+    with pytest.raises(ValueError, match="row 3 of y has no label \\(None\\): remove rows without labels"):
         HOPEStack([(10, 20)]).fit(X, labels)

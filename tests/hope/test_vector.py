@@ -100,7 +100,7 @@ POSITIVE = np.abs(np.random.default_rng(0).standard_normal((300, 40))) + 3
 
 def test_a_concentration_that_makes_components_alike_is_told():
     """Rows that all point the same way: features tell nothing, of the mixture itself and of `VectorFeatures`."""
-    words = "kappa=40 is too low for these rows: all components have the same direction"
+    words = "kappa=40 is too low for these rows, so all components have the same direction"
     with pytest.warns(UserWarning, match=words):
         VectorFeatures(center=False, model=PCAMovMF(20, n_latent=5, kappa=40.0), random_state=0).fit(POSITIVE)
     for model in (VonMisesFisherMixture(4, kappa=40.0), HOPE(4, n_latent=5, kappa=40.0)):

@@ -143,18 +143,19 @@ def test_wrong_settings_raise_an_error() -> None:
     X = oscillations()
     with pytest.raises(ValueError, match="n_clusters='many' is not known: pass a whole number, or 'auto'"):
         LDSKMeans("many").fit(X)
-    with pytest.raises(ValueError, match="init determines the number of clusters: pass this number"):
+    with pytest.raises(ValueError, match="n_clusters='auto' does not support initial labels or centres"):
         LDSKMeans("auto", init=np.zeros(16, dtype=int)).fit(X)
-    with pytest.raises(ValueError, match="n_clusters='auto' is chosen by fit, from all sequences"):
+    with pytest.raises(ValueError, match="partial_fit does not support n_clusters='auto'"):
         LDSKMeans("auto").partial_fit(X)
     for n in (1, 2, 3):
         few = (
-            f"clusters of halves of the data, and X has {n} sequence{'s' * (n > 1)}: pass 4 or more, or set n_clusters"
+            f"X has {n} sequence{'s' * (n > 1)}, but n_clusters='auto' compares clusterings of halves of the data: "
+            "pass 4 or more, or set n_clusters"
         )
         for model in (LDSKMeans("auto"), LDSKMeans("auto", n_states=2)):
             with pytest.raises(ValueError, match=few):
                 model.fit(X[:n])
-    with pytest.raises(ValueError, match="and X has 3 systems: pass 4 or more, or set n_clusters"):
+    with pytest.raises(ValueError, match=r"X has 3 systems, but .*: pass 4 or more, or set n_clusters"):
         LDSKMeans("auto").fit(LDSIdentifier(2).fit_transform(X[:3]))
     for wrong in ([], "abc", [X[0], 3.0]):
         with pytest.raises(ValueError) as automatic:
@@ -178,9 +179,9 @@ def test_the_shell_says_the_cost_before_and_the_table_after(tmp_path: Path, caps
     for auto in ("--choose", "--set=n_clusters=auto"):
         assert main([*command, auto, "-o", str(tmp_path / auto)]) == 0
         out, err = capsys.readouterr()
-        then = "n_clusters 2 to 4 by the agreement of 12 pairs of halves, on one kernel matrix of 16 sequences"
+        then = "n_clusters from 2 to 4 by the agreement of 12 pairs of halves, on one kernel matrix of 16 sequences"
         first = "settings of the identification by forecasts and stability"
-        assert err == f"n_clusters='auto': {first}, then {then}.\n"
+        assert err == f"n_clusters='auto' chooses {first}, then compares {then}.\n"
         assert "chosen: n_clusters=2, n_states=" in out and re.search(r"> \d\.\d+ ± \d\.\d+  n_clusters=2\n", out)
     first, second = (tmp_path / auto for auto in ("--choose", "--set=n_clusters=auto"))
     assert (first / "model.npz").read_bytes() == (second / "model.npz").read_bytes()
@@ -200,7 +201,8 @@ def test_one_candidate_is_no_choice(tmp_path: Path, capsys: pytest.CaptureFixtur
     assert (
         main(["fit", "lds-kmeans", str(tmp_path / "x.npy"), "--no-quality", *small, "-o", str(tmp_path / "run")]) == 0
     )
-    assert "n_clusters 2 only, because 8 sequences are too few for a choice: pass n_clusters" in capsys.readouterr().err
+    few = "uses n_clusters=2, because 8 sequences are too few for a choice: pass n_clusters"
+    assert few in capsys.readouterr().err
 
 
 def test_agreement_of_parts_chooses_again(fitted: LDSKMeans, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -86,7 +86,7 @@ def test_mini_batches_of_sequences_continue_a_fit():
     np.testing.assert_array_equal(model.labels_, model.predict(oscillations(seed=1)))
     with pytest.raises(ValueError, match="X has 2 sequences for n_clusters=3"):
         LDSKMeans(3, n_states=2).partial_fit(X[:2])
-    with pytest.raises(ValueError, match="partial_fit is defined for mean='exact' and 'canonical' only"):
+    with pytest.raises(ValueError, match="partial_fit supports mean='exact' and 'canonical' only"):
         LDSKMeans(3, n_states=2, mean="medoid").partial_fit(X)
 
 

@@ -95,9 +95,7 @@ def test_one_channel_tells_frequencies_apart():
 
 def test_a_short_sequence_that_costs_states_is_named():
     X = [*waves(4), waves(4, (3,))[0]]
-    with pytest.warns(
-        UserWarning, match="sequence 16 has 3 time steps, so that all systems have n_states=2 instead of 4"
-    ):
+    with pytest.warns(UserWarning, match="sequence 16 has 3 time steps, so all systems have n_states=2 instead of 4"):
         assert LDSIdentifier().fit(X).n_states_ == 2
     with pytest.raises(ValueError, match="sequence 16 has 3 time steps but n_states=4 needs at least 5"):
         LDSIdentifier(4).fit(X)

@@ -187,7 +187,7 @@ def model_systems(X):
         ({"method": "medoid"}, "method='medoid' is not known: choose 'lbfgs'"),
         ({"batch_size": 8}, "requires method='pgd'"),
         ({"method": "pgd", "batch_size": (2, 2, 2)}, "batch_size"),
-        ({"step_size": (0.1, 1.0)}, "three rates"),
+        ({"step_size": (0.1, 1.0)}, "three learning rates"),
         ({"init": "zeros"}, "init='zeros'"),
         ({"init": clustered(2)}, "pass 3 systems"),
         ({"kernel": "no-such"}, "no-such"),

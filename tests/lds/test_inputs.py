@@ -117,7 +117,7 @@ def test_pieces_of_a_recording_with_inputs(noise, most, delay, tmp_path):
         growing.partial_fit([x])
     with pytest.raises(ValueError, match="the earlier pieces had 2 inputs, but this piece has 1"):
         growing.partial_fit([x], inputs=[u[:, :1]])
-    with pytest.raises(ValueError, match="sequence 0 has 1500 time steps, but inputs for 9"):
+    with pytest.raises(ValueError, match="sequence 0 has 1500 time steps, but its inputs have 9"):
         growing.partial_fit([x], inputs=[u[:9]])
     x[3, 1] = np.nan
     with pytest.raises(ValueError, match="the piece has missing values: fill them, because partial_fit with inputs"):
@@ -129,18 +129,18 @@ def test_what_raises_an_error():
     em = LDSIdentifier(4, method="em", stabilizer="CG")
     with pytest.raises(ValueError, match="method='pca' does not support inputs: use method='n4sid' or 'em'"):
         LDSIdentifier(4).fit(X, inputs=U)
-    with pytest.raises(ValueError, match="sequence 1 has 60 time steps, but inputs for 59: pass inputs for each step"):
+    with pytest.raises(ValueError, match="sequence 1 has 60 time steps, but its inputs have 59: pass inputs"):
         em.fit(X, inputs=[U[0], U[1][1:]])
-    with pytest.raises(ValueError, match="inputs for 1 sequences, but 2 sequences"):
+    with pytest.raises(ValueError, match="inputs has 1 arrays, but there are 2 sequences"):
         em.fit(X, inputs=U[:1])
     with pytest.raises(ValueError, match="inputs: sequence 0 has NaN at t=3, channel 1"):
         em.fit(X, inputs=[np.where(np.arange(120).reshape(60, 2) == 7, np.nan, U[0]), U[1]])
     em.fit(X, inputs=U)
     with pytest.raises(ValueError, match="was fitted with 2 inputs: pass inputs"):
         em.transform(X)
-    with pytest.raises(ValueError, match="fitted with 2 inputs: pass future_inputs of these steps"):
+    with pytest.raises(ValueError, match="fitted with 2 inputs: pass future_inputs of shape"):
         em.forecast(X, 3, inputs=U)
-    with pytest.raises(ValueError, match=r"future_inputs has shape \(2, 2, 2\): pass \(2, 3, 2\)"):
+    with pytest.raises(ValueError, match=r"future_inputs has shape \(2, 2, 2\): pass an array of shape \(2, 3, 2\)"):
         em.forecast(X, 3, inputs=U, future_inputs=np.zeros((2, 2, 2)))
     with pytest.raises(ValueError, match="inputs have 1 columns but this LDSIdentifier was fitted with 2"):
         em.transform(X, inputs=[u[:, :1] for u in U])

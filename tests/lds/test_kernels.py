@@ -174,7 +174,7 @@ def test_bad_items_raise_an_error(name, params, exact):
         kernel.pack([(A, C, x), (A, C * np.nan, x)])
     with pytest.raises(ValueError, match="no systems"):
         kernel.pack([])
-    with pytest.raises(ValueError, match="pack systems first"):
+    with pytest.raises(ValueError, match="not packed systems"):
         kernel.cross([(A, C, x)], kernel.pack([(A, C, x)]))
     with pytest.raises(ValueError, match="2 states and 3 outputs, the second systems have 2 and 4"):
         kernel.cross(kernel.pack([(A, C, x)]), kernel.pack([(A, np.eye(4, 2), x)]))
@@ -199,7 +199,7 @@ def test_martin_of_orthogonal_systems_is_zero_with_zero_gradient():
         np.testing.assert_allclose(kernel.cross(P, P), np.eye(3), atol=1e-15)
         value, gradient = kernel.weighted(point, P, [0.0, 1.0, 1.0])
         assert value == 0 and all(np.all(g == 0) for g in gradient)
-        with pytest.warns(UserWarning, match="6 pairs have a singular product matrix"):
+        with pytest.warns(UserWarning, match="6 pairs of systems have a singular product matrix"):
             d = kernel.distances(P, P)
         assert np.all(np.isfinite(d)) and d[0, 1] > 700 and abs(d[0, 0]) < 1e-12
 
@@ -397,7 +397,7 @@ def test_chi2_of_empty_bins_and_bad_histograms():
             kernel.pack(bad)
     with pytest.raises(ValueError, match="pass a number above 0, or None"):
         ms.get_kernel("chi2", scale=0)
-    with pytest.raises(ValueError, match="3 bins on one side, 2 on the other"):
+    with pytest.raises(ValueError, match="the first histograms have 3 bins, the second have 2"):
         kernel.cross(P, np.ones((1, 2)))
     with pytest.raises(ValueError, match="beta has shape"):
         kernel.weighted(np.ones(3), P, [1.0, 2.0])

@@ -33,11 +33,11 @@ BAD = {
     "rate": ({"mean": 3}, X4, "mean=3 is not known"),
     "relocation": ({"relocate": 1}, X4, "relocate=1 is not valid: pass True or False"),
     "init": ({"init": "random"}, X4, "init='random' is not known: choose 'k-means++', 'medoid'"),
-    "short labels": ({"init": [0, 1]}, X4, "init must be"),
+    "short labels": ({"init": [0, 1]}, X4, "init is not valid"),
     "missing label": (
         {"init": [0, 0, 2, 2]},
         X4,
-        "init must assign at least one sequence to each of the",
+        "init does not use exactly the clusters 0 to",
     ),
     "start systems": ({"init": generated(N=3)}, X4, "init has C of shape (3, 8, 3)"),
     "solver": ({"solver": "lbgfs"}, X4, "lbfgs"),

@@ -50,7 +50,7 @@ def test_canonical_form_is_p_equivalent():
 
 def test_canonical_form_clips_at_the_bound():
     steep = Systems([[[0.5, 3.0], [0.0, 0.5]]], [np.eye(2)])  # spectral radius 0.5, norm 3.08
-    with pytest.warns(UserWarning, match=r"up to 3\.081, .* exceed bound=0\.9"):
+    with pytest.warns(UserWarning, match=r"up to 3\.081, .* requires bound=0\.9"):
         lam, V, _ = canonical_form(steep, bound=0.9)
     assert lam.max() == 0.9
     assert lam.min() == pytest.approx(0.25 / np.linalg.norm([[0.5, 3.0], [0.0, 0.5]], 2))

@@ -53,11 +53,11 @@ def test_outliers_have_the_lowest_scores():
 def test_neighbours_raise_an_error_where_there_are_none():
     neighbors = LDSNeighbors(5).fit(generated(N=5))
     sentence = (
-        "n_neighbors=5, but X of fit had 5 sequences, of which none is its own neighbour: lower n_neighbors to 4,"
+        "n_neighbors=5, but fit had 5 sequences, and a sequence is not its own neighbour: lower n_neighbors to 4, or"
     )
     with pytest.raises(ValueError, match=sentence):
         neighbors.kneighbors()
-    with pytest.raises(ValueError, match="n_neighbors=6, but X of fit had 5 sequences: lower n_neighbors to 5, or fit"):
+    with pytest.raises(ValueError, match="n_neighbors=6, but fit had 5 sequences: lower n_neighbors to 5, or fit"):
         neighbors.kneighbors(generated(N=1), 6)
     with pytest.raises(ValueError, match=r"n_neighbors=1\.5 is not valid"):
         neighbors.kneighbors(n_neighbors=1.5)
@@ -73,13 +73,13 @@ def test_neighbours_raise_an_error_where_there_are_none():
 @pytest.mark.parametrize("N", [1, 2, 3, 4])
 def test_the_default_number_of_neighbours_on_few_sequences_says_what_to_do(N):
     neighbors = LDSNeighbors(n_states=2).fit(oscillations(N=N), np.arange(N))
-    few = f"n_neighbors=5, but X of fit had {N} sequence{'' if N == 1 else 's'}: lower n_neighbors to {N}, or fit more"
+    few = f"n_neighbors=5, but fit had {N} sequence{'' if N == 1 else 's'}: lower n_neighbors to {N}, or fit more"
     for ask in (neighbors.predict, neighbors.predict_proba, neighbors.score_samples):
         with pytest.raises(ValueError, match=few):
             ask(oscillations(N=6))
-    alone = "X of fit had 1 sequence, which is not its own neighbour: fit two or more"
+    alone = "fit had 1 sequence, and a sequence is not its own neighbour: fit two or more"
     with pytest.raises(
-        ValueError, match=alone if N == 1 else f"none is its own neighbour: lower n_neighbors to {N - 1}"
+        ValueError, match=alone if N == 1 else f"is not its own neighbour: lower n_neighbors to {N - 1}"
     ):
         neighbors.score_samples()
 
@@ -254,7 +254,7 @@ def test_choices_raise_an_error(grid, options, sentence):
 
 
 def test_systems_and_short_sequences_raise_an_error_in_forecasts():
-    with pytest.raises(ValueError, match="identified already"):
+    with pytest.raises(ValueError, match="already identified"):
         choose_clustering(LDSKMeans(), generated(), {"n_states": [2], "n_clusters": [2]})
     with pytest.raises(ValueError, match="only 0 of 24 sequences have 5 time steps in their first two thirds"):
         choose_clustering(LDSKMeans(3), [x[:7] for x in oscillations()], {"n_states": [2, 4]})

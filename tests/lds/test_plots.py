@@ -139,11 +139,11 @@ def test_delay_and_constant_sequences_are_drawn() -> None:
     plot_kernel_matrix(fitted)
 
 
-def test_systems_have_no_sequences_to_reproduce() -> None:
+def test_systems_have_no_sequences_to_reconstruct() -> None:
     systems = LDSIdentifier(2).fit_transform(oscillations().X)
     fitted = Fitted(LDSKMeans(3, n_init=1, random_state=0).fit(systems), systems)
     assert [drawing.name for drawing in ms.report.draw_plots(fitted)] == ["lds-kernel-matrix", "lds-spectra"]
-    with pytest.raises(ValueError, match="no sequences to reproduce"):
+    with pytest.raises(ValueError, match="no sequences to reconstruct"):
         plot_reconstruction(fitted)
 
 

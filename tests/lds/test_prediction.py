@@ -282,7 +282,7 @@ def test_bad_requests_raise_an_error():
         (lambda: identifier.simulate(S, 2.5), "n_steps=2.5 is not valid"),
         (lambda: identifier.simulate(Systems(S.A, S.C), 5), "systems have no first states x1"),
         (lambda: identifier.simulate([S[0]], 5), "systems are of type list: pass Systems"),
-        (lambda: identifier.forecast(X, 5, S[:2]), "systems are 2 with 6 outputs: pass 3 with 6"),
+        (lambda: identifier.forecast(X, 5, S[:2]), "there are 2 systems with 6 outputs: pass 3 systems"),
         (lambda: Systems(S.A, S.C, Omega=-np.ones((3, 6))), "system 0 has a negative variance in Omega"),
         (lambda: Systems(S.A, S.C, Omega=np.ones((3, 4))), "Omega has shape (3, 4): pass (3, 6)"),
     ):
@@ -438,7 +438,7 @@ def test_score_takes_the_inputs_and_says_what_it_lacks():
     assert identifier.score(X, inputs=U) > 0.99
     with pytest.raises(ValueError, match="fitted with 1 inputs: pass inputs"):
         identifier.score(X)
-    with pytest.raises(ValueError, match="the shortest sequence has 8 time steps, but forecasts need at least 10"):
+    with pytest.raises(ValueError, match="8 time steps, but the comparison of forecasts needs at least 10"):
         LDSIdentifier(1).fit(X).score([x[:8] for x in X])
     with pytest.raises(ValueError, match="there is nothing to forecast"):
         LDSIdentifier(1).fit(X).score([np.ones((30, 2))])

@@ -163,7 +163,7 @@ def test_bad_items_are_named():
     for items in ("abc", None, [3], [(1, 2)], [(A * 1j, C)], [(A, C * 1j)], Systems([A], [C])[[]]):
         with pytest.raises(ValueError, match=r"system|item 0|complex128"):
             KERNEL.pack(items)
-    with pytest.raises(ValueError, match="cross got Systems: pack systems first"):
+    with pytest.raises(ValueError, match="cross got Systems, not packed systems"):
         KERNEL.cross(Systems([A], [C]), KERNEL.pack([(A, C)]))
     with pytest.raises(ValueError, match="2 states and 3 outputs, the second systems have 2 and 4"):
         KERNEL.cross(KERNEL.pack([(A, C)]), KERNEL.pack([(A, np.eye(4, 2))]))

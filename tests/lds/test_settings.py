@@ -187,7 +187,7 @@ def test_a_short_sequence_is_named_with_what_it_costs() -> None:
     # what the others ask for is judged, and known, all the same
     best = model.choice_.steps[0].params[0]
     assert best["n_states"] + best["delay"] > 6 and f"n_states={best['n_states']} with delay={best['delay']}" in said
-    with pytest.warns(UserWarning, match="sequence 24 .* needs [0-9]+, and 1 more is too short: "):
+    with pytest.warns(UserWarning, match="sequence 24 .* needs [0-9]+, and 1 more is too short. A"):
         LDSKMeans(2, random_state=0).fit([*X, X[0][:6], X[1][:7]])
 
 
@@ -226,10 +226,10 @@ def test_a_control_that_is_more_stable_is_recommended_in_words() -> None:
     rng = np.random.default_rng(0)
     X = [rng.standard_normal((60, 3)) + 8 * (i % 2) * np.array([1, -1, 1]) for i in range(32)]
     with pytest.warns(
-        UserWarning, match="no better than a constant does, so that the compared dynamics may be noise; the agr"
+        UserWarning, match="no better than a constant does, so the compared dynamics may be noise; the agr"
     ):
         model = LDSKMeans(2, identifier=LDSIdentifier(center=True), moments="none", random_state=0).fit(X)
-    assert str(model.choice_).endswith("try them first")
+    assert str(model.choice_).endswith(": try clusters by mean and deviation of the channels first")
     assert "mean and deviation of the channels agree better between halves" in model.choice_.notes[-1]
     _, alone, compared = model.choice_.steps
     assert alone.figure[0] > compared.figure[compared.chosen[0]] + 0.05 and not alone.chosen

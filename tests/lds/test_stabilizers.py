@@ -286,7 +286,7 @@ def test_semidefinite_program_against_scipy():
 def test_without_the_solver_one_sentence_says_what_to_install(name, monkeypatch):
     monkeypatch.setitem(sys.modules, "clarabel", None)
     sequences = [x.T for x in X]
-    with pytest.raises(ImportError, match=rf"stabilizer='{name}' .* clarabel: pip install 'manifoldseq-lds\[sdp\]'"):
+    with pytest.raises(ImportError, match=rf"stabilizer='{name}' .* clarabel, .*`pip install 'manifoldseq-lds\[sdp\]'"):
         LDSIdentifier(4, stabilizer=name).fit(sequences)
     assert LDSIdentifier(4, stabilizer="CG").fit_transform(sequences).A.shape == (8, 4, 4)
 

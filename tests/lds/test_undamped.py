@@ -260,7 +260,7 @@ def test_systems_check_the_estimate():
 def test_a_delay_that_is_too_short_is_reported_with_the_cure(method, channels, delay, noise):
     X = [tones(noise, channels)]
     settings = {"n_states": 4, "method": method, "max_iter": 5}
-    sentence = rf"delay={delay} is too short for the modes of sequence 0 \(1 of 1 sequences\): .* Hz with delay=\d+"
+    sentence = rf"delay={delay} is too short for the modes of 1 of 1 sequences\. .* of sequence 0 .* Hz with delay=\d+"
     with pytest.warns(UserWarning, match=sentence) as caught:
         wrong = LDSIdentifier(delay=delay, **settings).fit(X).modes(X, sampling_rate=100).frequencies[0]
     assert np.abs(wrong[[0, 2]] - [2, 1]).max() > 0.1

@@ -203,7 +203,8 @@ def test_settings_hold_from_batch_to_batch():
     views, _ = drawn(mixture(K=2), 60)
     model = MixturePCCA(2, 2, random_state=0, covariance_type="diag").partial_fit(views)
     with pytest.raises(
-        ValueError, match=r"the settings differ from the settings of Mixture\(K=2, .*restore them, or use"
+        ValueError,
+        match=r"differ from the settings of Mixture\(K=2, .*restore the earlier settings, or use",
     ):
         clone(model).partial_fit(views).set_params(n_components=3).partial_fit(views)
     for other in ({"covariance_type": "full"}, {"covariance_type": "shrunk"}, {"n_latent": 1}):
@@ -312,8 +313,8 @@ def changed(view, place, value):
         (
             dict(missing="em", covariance_type="full"),
             [X, changed(Y, (4, 1), NAN)],
-            "view 1 misses some columns in row 4: "
-            "covariance_type='full' needs rows that are complete or missing in a view, use 'diag'",
+            "view 1 misses some columns in row 4, but covariance_type='full' needs views that are complete or missing "
+            "as a whole in each row: use 'diag'",
         ),
         (
             dict(missing="em"),
@@ -416,7 +417,7 @@ def test_weights_of_a_batch_count_rows():
         repeated.partial_fit(*(np.repeat(view, weights, axis=0) for view in views))
     np.testing.assert_allclose(weighted.mixture_.means, repeated.mixture_.means, atol=1e-9)
     np.testing.assert_allclose(weighted.mixture_.variances, repeated.mixture_.variances, atol=1e-9)
-    with pytest.raises(ValueError, match="sample_weight is zero for all rows: pass at least 1 above 0"):
+    with pytest.raises(ValueError, match="sample_weight has no positive weight: pass at least 1 above 0"):
         weighted.partial_fit(*views, sample_weight=np.zeros(120))
 
 

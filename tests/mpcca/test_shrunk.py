@@ -63,7 +63,7 @@ def test_weights_of_maximum_likelihood_count_rows(covariance_type):
     for wrong, words in (
         (weights[1:], "has shape"),
         (-1.0 * weights, "finite numbers of at least 0"),
-        (0.0 * weights, "is zero for all rows"),
+        (0.0 * weights, "has fewer than two positive weights"),
     ):
         with pytest.raises(ValueError, match=words):
             MixturePCCA(2, 2, **options).fit(views, sample_weight=wrong)
@@ -138,7 +138,7 @@ def test_auto_does_not_find_components_in_one_gaussian(seed):
 
 def test_too_few_rows_to_choose_from_are_said():
     X, Y = drawn(mixture(K=1), 12)[0]
-    with pytest.warns(UserWarning, match="12 rows are too few to choose settings, so n_components=1, n_lat") as caught:
+    with pytest.warns(UserWarning, match="too few to choose settings, so the fit uses n_components=1, n_lat") as caught:
         model = MixturePCCA(random_state=0).fit(X, Y)
     assert caught[0].filename == __file__
     assert model.n_components_ == 1 and not hasattr(model, "choice_")

@@ -108,14 +108,17 @@ def test_front_end_and_fusion(tmp_path):
 @parametrize(
     ("spoil", "sentence"),
     [
-        (lambda f: (f / "run" / "clip (1)_1.avi.txt.gz").unlink(), "has no descriptors of run/clip \\(1\\)_1 "),
+        (
+            lambda f: (f / "run" / "clip (1)_1.avi.txt.gz").unlink(),
+            "has no descriptors of run/clip \\(1\\)_1 ",
+        ),
         (
             lambda f: [p.unlink() for p in f.glob("*split1.txt")],
             "has no files of split 1: put the published files there",
         ),
         (
             lambda f: (f / "run_test_split1.txt").write_text("clip.avi 7"),
-            "line 1: 'clip.avi 7' is not 'name.avi 0', 1 or 2",
+            "line 1: 'clip.avi 7' is not 'name.avi N' with N = 0, 1 or 2",
         ),
         (lambda f: [p.write_text("clip (1)_0.avi 1") for p in f.glob("*1.txt")], "split 1 in .* has no test videos"),
         (

@@ -146,7 +146,10 @@ def test_digits_in_small():
         ({"n_splits": 1}, "n_splits=1 is not valid: pass a whole number of at least 2"),
         ({"C": []}, r"C=\[\] is not valid: pass a list of positive numbers"),
         ({"n_components": 4}, "n_components=4 is not valid: pass a list of positive numbers"),
-        ({"n_train": 70, "task": "digits"}, "n_train=70 asks for 210 training objects of 174 per class: lower it"),
+        (
+            {"n_train": 70, "task": "digits"},
+            "n_train=70 requires 210 training objects per class, but a class has 174: lower",
+        ),
     ],
 )
 def test_bad_settings_raise_an_error(settings, sentence):

@@ -74,8 +74,8 @@ GOOD = SAMPLES.astype("<i2").tobytes()
         (b"NIST_1A\n   abcd\n", "neither"),
         (b"hello world, this is text", "neither"),
         (sphere("01", GOOD)[:500], "truncated or damaged"),
-        (sphere("01", GOOD[:-2]), "truncated: its header declares 6 samples, but it contains 5"),
-        (sphere("01", GOOD, sample_checksum="-i 1"), "damaged: its samples sum to 298"),
+        (sphere("01", GOOD[:-2]), "truncated, because its header declares 6 samples, but it contains 5"),
+        (sphere("01", GOOD, sample_checksum="-i 1"), "damaged, because its samples sum to 298"),
         (sphere("01", GOOD, sample_coding="-s26 pcm,embedded-shorten-v2.00"), "w_decode"),
         (sphere("01", GOOD, sample_coding="-s4 ulaw"), "convert it to pcm"),
         (sphere("1", GOOD), "convert them to 16 bits"),
@@ -173,7 +173,7 @@ def test_bad_folders_raise_an_error(corpus: Path) -> None:
         read_timit(corpus)
     shutil.rmtree(one.audio.parent)
     with pytest.raises(
-        ValueError, match=f"lacks 1 of 24 speakers of the core test set, first {one.audio.parent.name}:"
+        ValueError, match=f"lacks 1 of 24 speakers of the core test set .*speaker is {one.audio.parent.name}"
     ):
         read_timit(corpus)
 

@@ -385,8 +385,8 @@ def test_model_files_hold_the_default_fit(tmp_path: Path) -> None:
     [
         pytest.param({"kernel": "projection"}, "of the domain 'lds': use a kernel of 'sequences'", marks=needs("lds")),
         ({"kernel": "none"}, "none"),
-        ({"kernel": {}}, "map names of kernels to weights"),
-        ({"kernel": {"shape": -1.0}}, "map names of kernels to weights"),
+        ({"kernel": {}}, "pass a dict from kernel names to weights"),
+        ({"kernel": {"shape": -1.0}}, "pass a dict from kernel names to weights"),
         ({"kernels": "shape"}, "pass a list of names"),
         ({"kernels": []}, "pass a list of names"),
         ({"n_clusters": 0}, "n_clusters"),

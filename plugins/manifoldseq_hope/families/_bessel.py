@@ -216,7 +216,7 @@ def bessel_ratio(M: int, kappa: Any, method: str = "exact") -> Array:
 
     Examples
     --------
-    In three dimensions it is coth(kappa) - 1 / kappa:
+    In three dimensions, the ratio is coth(kappa) - 1 / kappa:
 
     >>> import numpy as np
     >>> from manifoldseq_hope import bessel_ratio
@@ -298,7 +298,7 @@ def concentration(M: int, length: Any, largest: float = np.inf) -> Array:
     """Return the kappa with A_M(kappa) = length, the norm of the mean of a von Mises-Fisher distribution.
 
     Newton's method starts at the approximation of Banerjee et al. (2005) and stays between the bounds of Amos (1974).
-    The relative error is a few rounding units divided by ``1 - length``, as large as the effect of rounding the length.
+    The relative error is a few rounding units divided by ``1 - length``, which is the effect of rounding the length.
 
     Parameters
     ----------

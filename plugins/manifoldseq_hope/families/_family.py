@@ -38,8 +38,8 @@ class Family:
     natural : callable
         ``natural(parameters, M)``: natural parameters (K, F) and offsets (K,), in float64.
     gradient : callable
-        ``gradient(parameters, S, counts, M)``: the derivative of ``sum_k S_k . natural_k + counts_k offset_k`` by every
-        parameter.
+        ``gradient(parameters, S, counts, M)``: the derivative of ``sum_k S_k . natural_k + counts_k offset_k`` with
+        respect to every parameter.
     maximize : callable
         ``maximize(S, counts, M)``: the parameters that maximize this sum. They are finite for components without rows.
     start : callable

@@ -27,8 +27,8 @@ def check_number_of(name: str, K: Any) -> None:
     """Raise ValueError for an invalid number of components; the message names the estimators that choose it."""
     if isinstance(K, str) and K == "auto":
         raise ValueError(
-            f"{name}='auto' is supported by VonMisesFisherMixture and PCAMovMF, which choose it by bic: pass a whole "
-            "number"
+            f"{name}='auto' is supported only by VonMisesFisherMixture and PCAMovMF, which choose the number by bic: "
+            "pass a whole number"
         )
     check_whole(name, K)
 
@@ -61,7 +61,7 @@ def check_directions(X: Any) -> None:
     zero = np.flatnonzero(~has_direction(X))
     if len(zero):
         raise ValueError(
-            f"row {zero[0]} of X is all zeros ({len(zero)} of {X.shape[0]} rows are): it has no direction, remove it"
+            f"row {zero[0]} of X is all zeros ({len(zero)} of {X.shape[0]} rows are) and has no direction: remove it"
         )
 
 

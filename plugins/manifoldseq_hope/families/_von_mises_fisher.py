@@ -19,7 +19,7 @@ START = 30.0
 
 
 def von_mises_fisher(bessel: str = "exact", kappa: Any = None, largest: float = LARGEST) -> Family:
-    """Return the family of von Mises-Fisher distributions, the parameter being ``mu = kappa * direction``.
+    """Return the family of von Mises-Fisher distributions, with the parameter ``mu = kappa * direction``.
 
     Parameters
     ----------

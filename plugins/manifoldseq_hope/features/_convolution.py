@@ -72,9 +72,9 @@ class ConvolutionalFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, B
     stride : int or (int, int)
         The number of pixels between neighbouring patches.
     image_shape : (int, int) or (int, int, int), optional
-        Height, width and, for several channels, their number, if images are rows of pixels. By default images are
-        square, or a single line if that is impossible, with one channel. A patch of several channels is normalized as a
-        whole.
+        Height, width and (if there are several) the number of channels, for images that are passed as rows of pixels.
+        By default, images have one channel and are square, or a single line if the number of pixels is not a square. A
+        patch of several channels is normalized as a whole.
     n_patches : int
         The number of patches for the fit of the model. They are drawn at random, and constant patches are drawn again.
     pooling : int or (int, int), optional
@@ -82,9 +82,9 @@ class ConvolutionalFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, B
         only one patch. If the patches cannot be divided equally, the first cells have one patch more: 23 patches become
         12 and 11.
     overlap : bool
-        Whether cells overlap, so that each patch contributes to up to four cells. Its weights decrease linearly,
-        vertically and horizontally, from one at the centre of a cell to zero at the centres of the neighbouring cells.
-        Features then change less if an image is shifted.
+        Whether cells overlap, so that each patch contributes to up to four cells. The weight of a patch decreases
+        linearly, vertically and horizontally, from one at the centre of a cell to zero at the centres of the
+        neighbouring cells. Features then change less if an image is shifted.
     threshold : float, optional
         The threshold epsilon in equation (39), by default the `quantile` of the responses to the patches of the fit.
     quantile : float
@@ -94,8 +94,8 @@ class ConvolutionalFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, B
     keep_weights : bool
         Whether responses of mixtures contain ln pi_k, as in equation (37).
     kmeans : {"triangle", "distance"}
-        The response of k-means: the mean distance of all centres minus the distance of the centre, or the distance, as
-        printed in the paper, which is larger for distant centres.
+        The response of k-means: ``"triangle"`` is the mean distance to all centres minus the distance to the centre of
+        the unit, and ``"distance"`` is the distance to this centre, as printed in the paper.
     drop_empty : bool
         Whether to remove units without patches (footnote 7): clusters without a nearest patch, and components with a
         weight below 0.001 / K.
@@ -359,9 +359,8 @@ class ConvolutionalFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, B
         if self.image_shape is not None:
             if not _whole(self.image_shape, (2, 3)):
                 raise ValueError(
-                    f"image_shape={quoted(self.image_shape)} is not valid: pass height, width and, if there "
-                    f"are several, "
-                    "channels"
+                    f"image_shape={quoted(self.image_shape)} is not valid: pass (height, width) or (height, width, "
+                    "channels)"
                 )
             shape = tuple(int(n) for n in self.image_shape)
             shape = shape[:2] if shape[2:] == (1,) else shape
@@ -376,15 +375,14 @@ class ConvolutionalFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, B
         h, w = ((n - 1) * step + size for size, step, n in zip(*sizes, strict=True))
         if sizes[0] == (1, 1) != (H, W) and channels == 1:
             raise ValueError(
-                f"patch_size={quoted(self.patch_size)}: a patch of one pixel is always constant: increase patch_size"
+                f"patch_size={quoted(self.patch_size)} gives patches of one pixel, which are always constant: increase "
+                "patch_size"
             )
         if h > H or w > W:
             raise ValueError(
-                f"images of {H} x {W} pixels (n_features={H * W}) are smaller than the {h} x {w} that "
-                f"patch_size="
-                f"{quoted(self.patch_size)}, stride={quoted(self.stride)} and pooling={quoted(self.pooling)} "
-                f"need: lower these, or set "
-                "image_shape"
+                f"images of {H} x {W} pixels (n_features={H * W}) are smaller than the {h} x {w} pixels that "
+                f"patch_size={quoted(self.patch_size)}, stride={quoted(self.stride)} and "
+                f"pooling={quoted(self.pooling)} need: lower these parameters, or set image_shape"
             )
 
     def _fitted(self, rows: Array, rng: np.random.Generator, loop: dict[str, Any]) -> Any:
@@ -455,8 +453,8 @@ def _check_channels_last(shape: tuple[int, ...]) -> None:
     """Raise ValueError for images whose first axis is one or three channels, as in torch."""
     if len(shape) == 4 and shape[1] in (1, 3) and min(shape[2:]) > 4:
         raise ValueError(
-            f"X has shape {shape}, which looks like (N, channels, H, W): channels are the last axis here, pass "
-            f"X.transpose(0, 2, 3, 1); if these are {shape[3]} channels, set image_shape={shape[1:]}"
+            f"X has shape {shape}, which looks like (N, channels, H, W), but the last axis must be the channels: pass "
+            f"X.transpose(0, 2, 3, 1), or set image_shape={shape[1:]} if the images have {shape[3]} channels"
         )
 
 
@@ -468,7 +466,7 @@ def _pair(name: str, value: Any) -> tuple[int, int]:
     """Validate two whole numbers above zero."""
     pair = (value, value) if isinstance(value, Integral) else value
     if not _whole(pair, (2,)):
-        raise ValueError(f"{name}={quoted(value)} is not valid: pass a whole number above zero, or two")
+        raise ValueError(f"{name}={quoted(value)} is not valid: pass one or two whole numbers above zero")
     return int(pair[0]), int(pair[1])
 
 

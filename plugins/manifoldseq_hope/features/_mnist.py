@@ -101,8 +101,8 @@ def read_mnist(folder: Path | str | None = None, *, verify: bool = True) -> Digi
         y = _read(place / labels, 1, verify)
         if len(X) != len(y):
             raise ValueError(
-                f"{images} contains {len(X)} images, but {labels} contains {len(y)} labels: the files do not belong "
-                "together"
+                f"{images} contains {len(X)} images, but {labels} contains {len(y)} labels: fetch both files again, "
+                "because they do not belong together"
             )
         parts += [X.reshape(len(X), -1), y.astype(np.int64)]
     return Digits(*parts)
@@ -114,8 +114,8 @@ def fetched(mirrors: Sequence[str] = MIRRORS, cache: Any = None) -> Path:
         import pooch  # pyright: ignore[reportMissingImports]
     except ImportError as error:
         raise ImportError(
-            "fetching MNIST needs pooch: pip install 'manifoldseq-hope[datasets]', or set MANIFOLDSEQ_MNIST to the "
-            "folder with its four .gz files"
+            "fetching MNIST needs pooch, which is not installed: run `pip install 'manifoldseq-hope[datasets]'`, or "
+            "set MANIFOLDSEQ_MNIST to the folder with the four .gz files of MNIST"
         ) from error
     folder = Path(cache or pooch.os_cache("manifoldseq")) / "mnist"
     for name, digest in FILES.items():
@@ -177,5 +177,5 @@ def _array(path: Path, stream: gzip.GzipFile, n_axes: int, taken: int) -> NDArra
     raw = stream.read(count)
     if len(raw) < count or stream.read(1):
         held = f"{len(raw)} bytes" if len(raw) < count else "more bytes"
-        raise ValueError(f"{path} declares {shape} but contains {held}: it is truncated or damaged; fetch it again")
+        raise ValueError(f"{path} declares {shape} but contains {held}, so it is damaged: fetch it again")
     return np.frombuffer(raw, np.uint8).reshape(shape)

@@ -42,12 +42,12 @@ class Dense:
 
     @property
     def parts(self) -> tuple[Array, ...]:
-        """The arrays."""
+        """The arrays of the layer."""
         return (self.weight, self.bias) if self.U is None else (self.U, self.weight, self.bias)
 
     @property
     def n_inputs(self) -> int:
-        """D."""
+        """The number D of inputs."""
         return (self.weight if self.U is None else self.U).shape[1]
 
     def merged(self) -> "Dense":

@@ -265,7 +265,7 @@ class HOPE(ProjectedMixture):
             first batch.
         """
         if self.rows != "orthonormal":
-            raise ValueError(f"partial_fit learns orthonormal rows, not rows={quoted(self.rows)}: use fit")
+            raise ValueError(f"partial_fit does not support rows={quoted(self.rows)}: use fit, or rows='orthonormal'")
         first = "batches_" not in self.__dict__
         rows, weight = self._checked_fit(X, sample_weight, reset=first)
         if first:

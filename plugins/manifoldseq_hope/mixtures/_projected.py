@@ -172,9 +172,8 @@ class ProjectedMixture(  # pyright: ignore[reportIncompatibleMethodOverride]  # 
             self.log_likelihood_ = -best.fun
         if self._coincident():
             warnings.warn(
-                f"kappa={self.kappa:g} is too low for these rows: all components have the same direction. Raise it, "
-                "pass "
-                "kappa='shared', or centre the rows",
+                f"kappa={self.kappa:g} is too low for these rows, so all components have the same direction: raise "
+                "kappa, pass kappa='shared', or centre the rows",
                 stacklevel=3,
             )
         different = count_distinct(self._behind_projection(data.X), len(self.weights_))
@@ -271,7 +270,7 @@ class ProjectedMixture(  # pyright: ignore[reportIncompatibleMethodOverride]  # 
         return rows @ U.T.astype(rows.dtype, copy=False) if len(U) else rows
 
     def residual_energy(self, X: RowsLike) -> Array:
-        """Return the energy of each row orthogonal to the rows of U (20), (47), (N,), in float64."""
+        """Return the energy (N,) of the part of each row that is orthogonal to the rows of U (20), (47), in float64."""
         rows, U = _in_memory(self._checked(X)).astype(np.float64), self._projection
         if not len(U):
             return np.zeros(rows.shape[0])
@@ -315,15 +314,15 @@ class ProjectedMixture(  # pyright: ignore[reportIncompatibleMethodOverride]  # 
     def score_samples(self, X: RowsLike) -> Array:
         """Return ln p(x) = ln p(z) + ln p(n) (6) of each row, (N,), in float64.
 
-        It is a density of rows, so that models with different M can be compared. If z is scaled to unit length, p(z) is
-        the density of its direction times a gamma distribution of its length; for a model fitted to c X it is smaller
-        by ``D ln c``. If the rows of U are not orthonormal, ``ln det(U U') / 2`` is added. If the rows are scaled to
-        unit length (``prepare="unit"``, `PCAMovMF`, `VonMisesFisherMixture`), it is a density on the unit sphere of
-        R^D, with a beta distribution of |z|^2 (for Gaussians, a density of R^D at rows on that sphere). Without scaling
-        of z (``normalize_z=False``), von Mises-Fisher components describe its direction given its length, with
-        concentrations kappa_k |z|; the fit then depends on the unit of the rows. The distributions of lengths
-        (`radius_`) are fitted after the model: `fit` maximizes the likelihood (11), (30), which is `log_likelihood_`.
-        Rows of zeros raise ValueError where directions are modelled.
+        The value is a density of rows, so models with different M can be compared. If z is scaled to unit length, p(z)
+        is the density of its direction times a gamma distribution of its length; for a model fitted to c X it is
+        smaller by ``D ln c``. If the rows of U are not orthonormal, ``ln det(U U') / 2`` is added. If the rows are
+        scaled to unit length (``prepare="unit"``, `PCAMovMF`, `VonMisesFisherMixture`), the value is a density on the
+        unit sphere of R^D, with a beta distribution of |z|^2 (for Gaussians, a density of R^D at rows on that sphere).
+        Without scaling of z (``normalize_z=False``), von Mises-Fisher components describe its direction given its
+        length, with concentrations kappa_k |z|; the fit then depends on the unit of the rows. The distributions of
+        lengths (`radius_`) are fitted after the model: `fit` maximizes the likelihood (11), (30), which is
+        `log_likelihood_`. Rows of zeros raise ValueError where directions are modelled.
 
         Warns
         -----
@@ -395,7 +394,7 @@ class ProjectedMixture(  # pyright: ignore[reportIncompatibleMethodOverride]  # 
 
     @one_blas_thread()
     def locate(self, eta: RowsLike) -> Array:
-        """Return the projections whose features are nearest to given ones: trilateration (Figure 2).
+        """Return the projections whose features are nearest to given features, by trilateration (Figure 2).
 
         Parameters
         ----------
@@ -418,7 +417,7 @@ class ProjectedMixture(  # pyright: ignore[reportIncompatibleMethodOverride]  # 
         return located(self._model(), features, float(self.threshold_))
 
     def inverse_transform(self, X: RowsLike) -> Array:
-        """Return the signal part U' z (4), (45) of the rows with features X, (N, D): `locate`, then back."""
+        """Return the signal part U' z (4), (45) of the rows with features X, (N, D), at the projections of `locate`."""
         found, dual = self.locate(X), self._dual
         found = found @ dual if len(dual) else found
         return found if self.mean_ is None else found + self.mean_
@@ -475,7 +474,7 @@ class ProjectedMixture(  # pyright: ignore[reportIncompatibleMethodOverride]  # 
         """
         self._one_of("mu", "to_relu_layer")
         if self.mean_ is not None:
-            raise ValueError("a rectified layer does not centre rows: fit with prepare='unit' or None")
+            raise ValueError("the model centres rows, but a rectified layer does not: fit with prepare='unit' or None")
         mu, offset = self._model().family.natural(self.parameters_, len(self.components_))
         return Dense(self.components_.copy(), mu.copy(), offset + self._above())
 

@@ -48,7 +48,7 @@ class SphericalKMeans(ClassNamePrefixFeaturesOutMixin, ClusterMixin, Transformer
     init : str
         An initializer of the model: ``"seeds"`` (spherical k-means++) or a registered initializer.
     solver : str
-        ``"em"``, k-means, or the name of another solver of `manifoldseq.minimize`, such as ``"online-em"``.
+        ``"em"`` (k-means) or the name of another solver of `manifoldseq.minimize`, such as ``"online-em"``.
     model : str
         Name of the registered model whose cost is minimized.
     n_jobs : int or None

@@ -144,8 +144,8 @@ class VonMisesFisherMixture(ProjectedMixture):
         D = self.n_features_in_
         if 8 * D * D > ms.storage.available_memory() // 2:
             raise _TooLarge(
-                f"components_ is the identity of {D} columns and does not fit into memory: rows are not "
-                "projected, use the rows themselves"
+                f"components_ is the identity of {D} columns and does not fit into memory: use the rows themselves, "
+                "because they are not projected"
             )
         return np.eye(D)
 
@@ -158,7 +158,7 @@ class VonMisesFisherMixture(ProjectedMixture):
 
 
 class PCAMovMF(ProjectedMixture):
-    """Principal axes, then a mixture of von Mises-Fisher distributions of the projections, without joint learning.
+    """Fit a mixture of von Mises-Fisher distributions to projections on principal axes, without joint learning.
 
     This is the baseline PCA-movMF of the paper. The axes are eigenvectors of the second moment of unit rows, which are
     not centred.

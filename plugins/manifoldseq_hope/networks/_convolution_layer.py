@@ -13,10 +13,10 @@ from ._torch import check_input, load_torch, module_base
 class HOPEConvolution(module_base()):  # pyright: ignore[reportUntypedBaseClass]
     """A fitted `ConvolutionalFeatures` as a torch module: patches, projection, rectified units, cells.
 
-    It starts from the parameters that were learned without labels. Append a classifier and train both: gradients are
-    propagated through the power of the sums, the cells, the units and the orthonormal projection to the images, so that
-    layers before it can be trained too. `manifoldseq.torch.RiemannianSGD` or `RiemannianAdam` keeps the projection
-    orthonormal.
+    The module starts from the parameters that were learned without labels. Append a classifier and train both:
+    gradients are propagated through the power of the sums, the cells, the units and the orthonormal projection to the
+    images, so that layers before it can be trained too. `manifoldseq.torch.RiemannianSGD` or `RiemannianAdam` keeps the
+    projection orthonormal.
 
     Parameters
     ----------

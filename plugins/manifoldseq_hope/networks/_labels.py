@@ -24,7 +24,7 @@ def kind_of_labels(name: str, y: ArrayLike) -> str:
     if missing.any():
         first = int(np.argmax(missing))
         row = first // values[0].size if values.ndim > 1 else first
-        raise ValueError(f"row {row} of {name} has no label, {values.flat[first]}: remove rows without labels")
+        raise ValueError(f"row {row} of {name} has no label ({values.flat[first]}): remove rows without labels")
     if len(kinds) > 1:
         raise ValueError(f"{name} mixes {' and '.join(kinds)}: pass labels of one type")
     return "".join(kinds)

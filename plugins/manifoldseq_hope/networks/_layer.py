@@ -21,7 +21,7 @@ class HOPELayer(module_base()):  # pyright: ignore[reportUntypedBaseClass]
     Parameters
     ----------
     n_features : int
-        D.
+        The number D of inputs.
     n_latent : int
         The number M of rows of U, at most D.
     n_units : int

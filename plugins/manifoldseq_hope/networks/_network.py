@@ -56,7 +56,7 @@ class HOPENetworkClassifier(ClassNamePrefixFeaturesOutMixin, TransformerMixin, C
     orthogonality : {"polar", "qr", "penalty", None}
         With ``"polar"`` and ``"qr"``, every step keeps rows orthonormal (see `manifoldseq.torch`). ``"penalty"``: the
         gradient (18) of the penalty of the paper, times `beta`, is added, and rows are only approximately orthonormal.
-        None: a linear bottleneck.
+        With None, projections are unconstrained linear bottlenecks.
     beta : float
         Weight of the penalty.
     criterion : {"softmax", "eta"} or callable
@@ -72,7 +72,7 @@ class HOPENetworkClassifier(ClassNamePrefixFeaturesOutMixin, TransformerMixin, C
         A number is the rate of the first epoch; every epoch multiplies it by `decay` (equation 42). `ReduceOnPlateau`
         depends on the error on validation rows, which `fit` then requires.
     decay : float
-        Weight decay of all layers.
+        The factor of the learning rate per epoch (equation 42).
     momentum : (float, float) or float
         First and last momentum (equation 43).
     momentum_epochs : int, optional
@@ -91,7 +91,7 @@ class HOPENetworkClassifier(ClassNamePrefixFeaturesOutMixin, TransformerMixin, C
         The number of torch threads during training, -1 for one per core; None does not change it. The last digits of
         the results can depend on this number.
     verbose : int
-        1 logs the end of training, 2 every epoch: see `manifoldseq.estimators.fit_starts`.
+        1 logs the end of training, and 2 logs every epoch: see `manifoldseq.estimators.fit_starts`.
 
     Attributes
     ----------
@@ -329,7 +329,8 @@ class HOPENetworkClassifier(ClassNamePrefixFeaturesOutMixin, TransformerMixin, C
             run = fit_starts(settled, train, training, given, *data, n_starts=1, **options)
         if run.status is ms.Status.NON_FINITE:
             warnings.warn(
-                f"the loss of epoch {run.nit + 1} is not finite, training ended before it: lower learning_rate",
+                f"the loss of epoch {run.nit + 1} is not finite, so training ended with the previous epoch: lower "
+                "learning_rate",
                 stacklevel=3,
             )
         self.layers_, self.head_ = trainer.dense(run.state["x"])
@@ -378,7 +379,10 @@ class HOPENetworkClassifier(ClassNamePrefixFeaturesOutMixin, TransformerMixin, C
         if not isinstance(X, Windows):
             return _VALIDATED(self, check_real(X), reset=False, dtype=[np.float32, np.float64])
         if X.shape[1] != self.n_features_in_:
-            raise ValueError(f"X has windows of {X.shape[1]} values, but the network has {self.n_features_in_} inputs")
+            raise ValueError(
+                f"X has windows of {X.shape[1]} values, but the network has {self.n_features_in_} inputs: pass windows "
+                "of the same width and channels as in fit"
+            )
         return X
 
     def _scores(self, X: ArrayLike | Windows) -> Array:
@@ -425,8 +429,8 @@ def settings_of(
     eta = isinstance(network.criterion, str) and network.criterion == "eta"
     if eta and n_classes is not None and sizes[-1][1] != n_classes:
         raise ValueError(
-            f"criterion='eta' scores {n_classes} classes by the units of the last layer, which has {sizes[-1][1]}: "
-            f"end layers with one of {n_classes} units"
+            f"criterion='eta' needs one unit of the last layer per class, but there are {n_classes} classes and "
+            f"{sizes[-1][1]} units: end layers with a layer of {n_classes} units"
         )
     return sizes, training
 

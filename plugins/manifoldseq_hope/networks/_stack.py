@@ -76,8 +76,8 @@ class HOPEStack(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClassifierMix
     C : float
         Inverse strength of the regularization of the head, for features divided by their root mean square.
     network : HOPENetworkClassifier, optional
-        Fine-tuning of the layers with labels, together with new layers: its `layers` are the new layers, ``[]`` for a
-        softmax layer only (Figure 3).
+        If given, the layers are fine-tuned with labels, together with new layers. The `layers` of this network are the
+        new layers; ``[]`` adds only a softmax layer (Figure 3).
     random_state : int, numpy.random.Generator, numpy.random.RandomState or None
         Seed of the random choices.
 
@@ -184,7 +184,7 @@ class HOPEStack(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClassifierMix
             used = used[used.any(axis=1)]
             if len(used) < K:
                 raise ValueError(
-                    f"layers[{place}]: K={K} exceeds the {len(used)} rows that are not their mean: lower K or quantile"
+                    f"layers[{place}] has K={K}, but only {len(used)} rows differ from the mean: lower K or quantile"
                 )
             part = store and store.child(f"layer-{place}")
             mixtures.append(uninterrupted(model.fit(used, observers=observers, checkpoint=part, resume=resume)))
@@ -276,7 +276,10 @@ class HOPEStack(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClassifierMix
         if not isinstance(network, HOPENetworkClassifier):
             raise ValueError(f"network={quoted(network)} is not valid: pass a HOPENetworkClassifier, or None")
         if isinstance(network.learning_rate, ReduceOnPlateau):
-            raise ValueError("network: learning_rate=ReduceOnPlateau(...) needs validation rows, and a stack has none")
+            raise ValueError(
+                "network has learning_rate=ReduceOnPlateau(...), which needs validation rows, but a stack has none: "
+                "pass a number"
+            )
         if not isinstance(network.layers, list | tuple):
             raise ValueError(f"network: layers={quoted(network.layers)} is not valid: pass a list, such as [1200]")
         K = sizes[-1][1]

@@ -43,8 +43,8 @@ def check_input(name: str, x: Any, parameter: Any) -> None:
         raise ValueError(f"the {name} are of type {type(x).__name__}: pass a tensor, torch.as_tensor({name})")
     if x.dtype != parameter.dtype and not (x.is_floating_point() and torch.is_autocast_enabled(x.device.type)):
         raise ValueError(
-            f"the {name} are {x.dtype} and the layer is {parameter.dtype}: call {name}.to({parameter.dtype}), or "
-            "layer.to"
+            f"the {name} are {x.dtype}, but the layer is {parameter.dtype}: call {name}.to({parameter.dtype}), or "
+            f"layer.to({x.dtype})"
         )
 
 

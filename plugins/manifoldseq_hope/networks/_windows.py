@@ -12,9 +12,9 @@ from manifoldseq.estimators import check_real, check_whole, quoted
 class Windows:
     """Windows of `width` frames around every frame of sequences, as rows of a matrix that is never stored as a whole.
 
-    Overlapping windows are views of the same frames, so that the rows need only the memory of the frames: for windows
-    of 15 frames of TIMIT, 0.6 GB instead of 8 GB. The first and last frame of a sequence are repeated for windows that
-    extend beyond it.
+    Overlapping windows are views of the same frames, so the rows need only the memory of the frames. For windows of 15
+    frames of TIMIT, this is 0.6 GB instead of 8 GB. The first and last frame of a sequence are repeated for windows
+    that extend beyond it.
 
     Parameters
     ----------

@@ -306,8 +306,9 @@ class Clustering:
         bound = float(np.abs(self.manifold.nearest(state["x"])[0]).max())
         return (
             f"{int(replaced.sum())} of {self.n_clusters} centres are members whose A has singular values up to "
-            f"{float(np.abs(state['x'][0]).max()):.4g}: with means within bound={bound:.4g}, as problem (12) of the "
-            f"paper requires, the mean {name} would be {worse:.4g} instead of {best:.4g}; {BOUND_ADVICE}"
+            f"{float(np.abs(state['x'][0]).max()):.4g}, although problem (12) of the paper requires "
+            f"bound={bound:.4g}. With centres within the bound, the mean {name} would be {worse:.4g} instead of "
+            f"{best:.4g}: {BOUND_ADVICE}"
         )
 
     def _of_members(self, centres: Point, labels: Labels) -> tuple[Array, ms.Measures]:

@@ -108,16 +108,17 @@ def checked_init(init: Any, systems: Systems, n_clusters: int) -> Any:
     if isinstance(init, Systems):
         size = (K, systems.n_outputs, systems.n_states)
         if init.C.shape != size:
-            raise ValueError(f"init has C of shape {init.C.shape}: pass {K} systems, C of shape {size}")
+            raise ValueError(f"init has C of shape {init.C.shape}: pass {K} systems with C of shape {size}")
         return init
     labels = np.asarray(init)
     if labels.shape != (N,) or labels.dtype.kind not in "iu":
         raise ValueError(
-            f"init must be {quoted(INITS[0])}, {quoted(INITS[1])}, {K} Systems, or one whole number per sequence"
+            f"init is not valid: pass {quoted(INITS[0])}, {quoted(INITS[1])}, Systems with {K} centres, or the cluster "
+            "of each sequence as a whole number"
         )
     if set(np.unique(labels)) != set(range(K)):
         raise ValueError(
-            f"init must assign at least one sequence to each of the clusters 0 to {K - 1}, and to no other cluster"
+            f"init does not use exactly the clusters 0 to {K - 1}: assign at least one sequence to each cluster"
         )
     return labels.astype(np.int64)
 
@@ -142,9 +143,9 @@ class LDSKMeans(Chosen, ClassNamePrefixFeaturesOutMixin, TransformerMixin, Clust
         while ``"auto"``, which chooses three states as well, has a purity of 0.96. To keep the chosen settings with
         another number of states: ``model.set_params(**{**fitted.choice_.best_params, "n_states": 4})``.
     identifier : LDSIdentifier, optional
-        Identifier of sequences; it is copied. It has no effect on `Systems`. With ``n_states="auto"``, and no number
-        of states in the identifier, its delay, `center` and (for ``method="pca"``) `stabilizer` are also chosen if they
-        have their defaults, ``"auto"`` for delay and `center`; other parameters are kept. The choice always compares
+        Identifier of sequences; it is copied. It has no effect on `Systems`. With ``n_states="auto"``, and if the
+        identifier has no number of states, `fit` also chooses its `delay`, `center` and (for ``method="pca"``)
+        `stabilizer` if they have their default values. Its other parameters are kept. The choice always compares
         systems of ``method="pca"``, independently of the identifier's `method`.
     bound : float
         Upper bound of the singular values of A for ``mean="canonical"`` (problem 12). Members may have larger
@@ -184,8 +185,8 @@ class LDSKMeans(Chosen, ClassNamePrefixFeaturesOutMixin, TransformerMixin, Clust
     tol : float
         A start ends when the mean squared distance, f, changes by at most ``tol * max(1, f)`` in an epoch.
     relocate : bool
-        With ``mean="exact"`` or ``"canonical"``, and after the assignment has settled: dissolve a cluster if its centre
-        lowers the objective more inside another cluster.
+        After the assignment has settled, dissolve one cluster and split another cluster in two if this lowers the
+        objective. The parameter has an effect for ``mean="exact"`` and ``"canonical"`` only.
     random_state : int, numpy.random.Generator, numpy.random.RandomState or None
         Seed of the random choices.
     n_jobs : int or None
@@ -243,12 +244,12 @@ class LDSKMeans(Chosen, ClassNamePrefixFeaturesOutMixin, TransformerMixin, Clust
     Ctrl-C ends `fit` with the best state so far.
 
     With ``n_states="auto"``, settings of the identification are compared by one-step-ahead forecasts of the last third
-    of each sequence; settings with errors within 25 % of the smallest error count as equal. For each of these settings,
-    level and size of the channels are admitted if the kernel matrices of dynamics and moments are aligned (0.3 or
-    more). Among the remaining settings, the one whose clusterings of random halves of the data agree best is chosen.
-    Ties go to the setting that uses the most information. If forecasts do not beat a constant by more than their
-    standard error over sequences, dynamics are no reference for moments; level and size are then admitted without the
-    condition on alignment, even if the systems hardly differ.
+    of each sequence. Settings whose error is at most 25 % above the smallest error are treated as equal. For each of
+    these settings, level and size of the channels are admitted if the kernel matrices of dynamics and moments are
+    aligned (0.3 or more). Among the remaining settings, the one whose clusterings of random halves of the data agree
+    best is chosen. Ties go to the setting that uses the most information. If forecasts do not beat a constant by more
+    than their standard error over sequences, dynamics are no reference for moments; level and size are then admitted
+    without the condition on alignment, even if the systems hardly differ.
 
     References
     ----------
@@ -337,7 +338,7 @@ class LDSKMeans(Chosen, ClassNamePrefixFeaturesOutMixin, TransformerMixin, Clust
             If the data limit the choice of settings: some sequences are too short for the best settings of the others,
             the dynamics predict nothing, or there are fewer than four sequences per cluster (``choice_.notes``).
         UserWarning
-            Once, if output matrices of centres are rank-deficient, so that `systems_` contains the nearest systems.
+            Once, if output matrices of centres are rank-deficient; `systems_` then contains the nearest systems.
             With ``mean="canonical"``, if centres are members beyond the bound; the warning gives the increase of the
             objective within the bound.
         """
@@ -358,8 +359,8 @@ class LDSKMeans(Chosen, ClassNamePrefixFeaturesOutMixin, TransformerMixin, Clust
         if self.n_clusters == AUTO:
             if not isinstance(self.init, str):
                 raise ValueError(
-                    "init determines the number of clusters: pass this number as n_clusters, or init='k-means++' with "
-                    "'auto'"
+                    "n_clusters='auto' does not support initial labels or centres: pass init='k-means++', or the "
+                    "number of clusters as n_clusters"
                 )
             store = marked(checkpoint, lambda: (self, X if isinstance(X, Systems) else list(X)))
             choice = chosen_by_default(self, X, checkpoint=store and store.child("choice"), **options)
@@ -434,7 +435,7 @@ class LDSKMeans(Chosen, ClassNamePrefixFeaturesOutMixin, TransformerMixin, Clust
             if different < n_clusters:
                 warnings.warn(
                     f"{n_clusters} clusters have {different} different centres, because X has too few different "
-                    "systems: the choice among equal clusters is arbitrary; pass a smaller n_clusters",
+                    "systems. The assignment to clusters with equal centres is arbitrary: pass a smaller n_clusters",
                     ConvergenceWarning,
                     stacklevel=3,
                 )
@@ -449,15 +450,15 @@ class LDSKMeans(Chosen, ClassNamePrefixFeaturesOutMixin, TransformerMixin, Clust
             own = np.array([kernel.cross(whole[[k]], kernel.pack(systems[[k]]))[0, 0] for k in range(len(systems))])
             lost = float((kernel.diag(whole) - own)[deficient].max())
             warnings.warn(
-                f"the outputs C of centres {np.flatnonzero(deficient).tolist()} are rank-deficient, so that no "
-                "equivalent system has orthonormal outputs: systems_ contains the nearest systems, whose kernel "
-                f"value with the centre is lower by up to {lost:.2g} than k(centre, centre); choose fewer states",
+                f"the outputs C of centres {np.flatnonzero(deficient).tolist()} are rank-deficient, so no equivalent "
+                "system has orthonormal outputs. systems_ contains the nearest systems, and their kernel values "
+                f"k(centre, system) are lower than k(centre, centre) by up to {lost:.2g}: choose fewer states",
                 stacklevel=4,
             )
         return systems
 
     def partial_fit(self, X: SequencesOrSystems, y: object = None) -> Self:
-        """Move the centres by a mini-batch of sequences or systems.
+        """Update the centres with a mini-batch of sequences or systems.
 
         The batch is assigned to the nearest centres; each centre then descends, with `solver` and `inner_iter`, on the
         weighted mean problem of its new members and of its previous position, which represents all earlier sequences.
@@ -478,11 +479,11 @@ class LDSKMeans(Chosen, ClassNamePrefixFeaturesOutMixin, TransformerMixin, Clust
         check_parameters(self, _RULES)
         if not isinstance(resolved_rule(self.mean), CanonicalMean):
             raise ValueError(
-                f"partial_fit is defined for mean='exact' and 'canonical' only, but mean={quoted(self.mean)}"
+                f"partial_fit supports mean='exact' and 'canonical' only, not mean={quoted(self.mean)}: use fit"
             )
         begun = hasattr(self, "counts_")
         if not begun and self.n_clusters == AUTO:
-            raise ValueError("n_clusters='auto' is chosen by fit, from all sequences: pass a whole number")
+            raise ValueError("partial_fit does not support n_clusters='auto': pass a whole number, or call fit")
         if begun and self.n_clusters not in (len(self.counts_), AUTO):
             raise ValueError(f"n_clusters={self.n_clusters} but there are {len(self.counts_)} centres: call fit again")
         if begun:
@@ -548,7 +549,7 @@ class LDSKMeans(Chosen, ClassNamePrefixFeaturesOutMixin, TransformerMixin, Clust
         return -float(self._squared_distances(X).min(axis=1).sum())
 
     def score_samples(self, X: SequencesOrSystems) -> Array:
-        """Return minus the distance from sequences or systems to their nearest centres; the lowest are outliers.
+        """Return minus the distance from sequences or systems to their nearest centres; outliers have low values.
 
         Returns
         -------
@@ -567,7 +568,7 @@ class LDSKMeans(Chosen, ClassNamePrefixFeaturesOutMixin, TransformerMixin, Clust
         squared = self._squared_distances(X).T
         if not isinstance(n, Integral) or isinstance(n, bool) or not 1 <= n <= squared.shape[1]:
             raise ValueError(
-                f"n={quoted(n)} is not valid: pass a whole number from 1 to the {squared.shape[1]} sequences"
+                f"n={quoted(n)} is not valid: pass a whole number from 1 to {squared.shape[1]}, the number of sequences"
             )
         return np.argsort(squared, axis=1, kind="stable")[:, :n]
 

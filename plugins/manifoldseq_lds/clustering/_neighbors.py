@@ -179,11 +179,12 @@ class LDSNeighbors(ClassifierMixin, SequenceEstimator):
         N = len(self.systems_)
         most = N - (X is None)
         if not most:
-            raise ValueError("X of fit had 1 sequence, which is not its own neighbour: fit two or more")
+            raise ValueError("fit had 1 sequence, and a sequence is not its own neighbour: fit two or more sequences")
         if n > most:
             raise ValueError(
-                f"n_neighbors={n}, but X of fit had {N} sequence{'s' * (N > 1)}"
-                f"{', of which none is its own neighbour' * (X is None)}: lower n_neighbors to {most}, or fit more"
+                f"n_neighbors={n}, but fit had {N} sequence{'s' * (N > 1)}"
+                f"{', and a sequence is not its own neighbour' * (X is None)}: lower n_neighbors to {most}, or fit "
+                "more sequences"
             )
         systems = self.systems_ if X is None else new_systems(self, X)
         kernel = fitted_kernel(self)
@@ -202,7 +203,7 @@ class LDSNeighbors(ClassifierMixin, SequenceEstimator):
     def predict_proba(self, X: SequencesOrSystems) -> Array:
         """Return the proportion of each class among the nearest sequences of `fit`.
 
-        All neighbours have equal weight, so that values are multiples of ``1 / n_neighbors`` and are not calibrated.
+        All neighbours have equal weight, so the values are multiples of ``1 / n_neighbors`` and are not calibrated.
         The probabilities of `LDSClassifier` are calibrated on held-out sequences.
 
         Returns
@@ -248,7 +249,7 @@ class LDSNeighbors(ClassifierMixin, SequenceEstimator):
         return tags
 
     def score_samples(self, X: SequencesOrSystems | None = None) -> Array:
-        """Return minus the mean distance to the nearest sequences of `fit`; the lowest are outliers.
+        """Return minus the mean distance to the nearest sequences of `fit`; outliers have low values.
 
         Parameters
         ----------

@@ -95,7 +95,9 @@ class Chosen:
         """Agreement of the clusters of random halves of the data, by `choice_`; absent if nothing was compared."""
         steps = getattr(vars(self).get("choice_"), "steps", [])
         if not steps or steps[-1].label != AGREEMENT:
-            raise AttributeError("stability_ is measured where fit compares settings: n_states or n_clusters is 'auto'")
+            raise AttributeError(
+                "fit compared no settings: stability_ exists only with n_states='auto' or n_clusters='auto'"
+            )
         return float(steps[-1].figure[steps[-1].chosen[0]])
 
 
@@ -113,14 +115,14 @@ def choose_clustering(
     """Choose settings of a clustering, such as `n_states` and `n_clusters`, without labels.
 
     The rule has two steps. First, the settings of the identification (`n_states`, ``identifier__delay`` and others)
-    with the smallest forecast errors are chosen: each sequence is identified on its first two thirds, and every later
-    step is forecast from the previous step. Settings that are neither given nor in the grid are chosen once, as for
-    ``n_states="auto"``. Second, `n_clusters` and all other settings are chosen by stability (Lange, Roth, Braun and
-    Buhmann 2004): the data are split into random halves, the same for all settings, and each half is clustered
-    separately. The clusters that one half predicts for the other half are compared with the clustering of the other
-    half by the adjusted Rand index. Candidates are the settings with the best forecasts whose halves agree as well as
-    the halves of the most stable setting (see `manifoldseq.models.preferred`). Among the candidates, the setting with
-    the largest number of clusters is chosen. Ties go to the most stable setting.
+    with the smallest forecast errors are chosen: a system is identified from the first two thirds of each sequence, and
+    it forecasts every later step from the previous step. Settings that are neither given nor in the grid are chosen
+    once, as for ``n_states="auto"``. Second, `n_clusters` and all other settings are chosen by stability (Lange, Roth,
+    Braun and Buhmann 2004): the data are split into random halves, the same for all settings, and each half is
+    clustered separately. The clusters that one half predicts for the other half are compared with the clustering of the
+    other half by the adjusted Rand index. Candidates are the settings with the best forecasts whose halves agree as
+    well as the halves of the most stable setting (see `manifoldseq.models.preferred`). Among the candidates, the
+    setting with the largest number of clusters is chosen. Ties go to the most stable setting.
 
     If only `n_clusters` is compared, halves are clustered on the kernel matrix of at most 480 sequences, or of eight
     sequences for each cluster. The best of ten runs of k-means in feature space is used; its centres are not systems.
@@ -323,7 +325,7 @@ def chosen_by_default(
     if len(X) < _LEAST:
         items = ("system" if isinstance(X, Systems) else "sequence") + "s" * (len(X) != 1)
         raise ValueError(
-            f"n_clusters='auto' compares clusters of halves of the data, and X has {len(X)} {items}: "
+            f"X has {len(X)} {items}, but n_clusters='auto' compares clusterings of halves of the data: "
             f"pass {_LEAST} or more, or set n_clusters"
         )
     seed = estimator.random_state
@@ -339,16 +341,16 @@ def cost_of_choice(estimator: Any, X: SequencesOrSystems) -> str:
     if estimator.n_clusters != "auto" or len(X) < _LEAST:
         return ""
     clusters = default_grid(X)["n_clusters"]
-    first = "settings of the identification by forecasts and stability, then " if is_open(estimator, X) else ""
+    first = "chooses settings of the identification by forecasts and stability, then " if is_open(estimator, X) else ""
     if len(clusters) == 1:
         return (
-            f"n_clusters='auto': {first}n_clusters {clusters[0]} only, because {len(X)} sequences are too few for a "
+            f"n_clusters='auto' {first}uses n_clusters={clusters[0]}, because {len(X)} sequences are too few for a "
             "choice: pass n_clusters if it is known"
         )
     compared = min(len(X), COMPARED)
     return (
-        f"n_clusters='auto': {first}n_clusters {clusters[0]} to {clusters[-1]} by the agreement of {SPLITS} pairs of "
-        f"halves, on one kernel matrix of {compared} sequences"
+        f"n_clusters='auto' {first}compares n_clusters from {clusters[0]} to {clusters[-1]} by the agreement of "
+        f"{SPLITS} pairs of halves, on one kernel matrix of {compared} sequences"
     )
 
 
@@ -357,7 +359,9 @@ def _predictions(estimator: Any, X: SequencesOrSystems, params: list[dict[str, A
     if not any(map(_identifies, params[0])):
         return np.full(len(params), np.nan)
     if isinstance(X, Systems):
-        raise ValueError("X contains Systems, which are identified already: leave n_states and the identifier out")
+        raise ValueError(
+            "X contains Systems, which are already identified: remove n_states and the identifier from the grid"
+        )
     sequences = [filled(np.asarray(x, dtype=float)) for x in identifier_of(estimator)._check(X)]
     scale = np.concatenate(sequences).std(axis=0)
     shortest = min(2 * len(x) // 3 for x in sequences)

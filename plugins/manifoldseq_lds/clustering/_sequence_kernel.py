@@ -84,7 +84,7 @@ class DynamicsKernel:
         kernel = fitted_kernel(self.matrix)
         roots = [np.sqrt(kernel.diag(one)) for one in (P, Q)]
         for i in np.flatnonzero(~(roots[0] > 0)):
-            raise ValueError(f"sequence {i} has k(x, x) = 0 under {quoted(kernel.name)}: remove it")
+            raise ValueError(f"sequence {i} has k(x, x) = 0 under {quoted(kernel.name)}: remove the sequence")
         with one_blas_thread():
             return kernel.cross(P, Q) / np.maximum(roots[0][:, None] * roots[1], np.finfo(float).tiny)
 

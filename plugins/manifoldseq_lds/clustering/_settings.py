@@ -137,8 +137,8 @@ def choose_settings(
     may_count = moments == "auto" and not dynamics_only
     may_count = may_count and isinstance(kernel, ProjectionKernel)
     if not any(map(_moves, scaled)):
-        note = "no sequence varies in time, so that dynamical systems do not describe them"
-        note += ": their levels are compared" if may_count else ": compare the means of their channels instead"
+        note = "no sequence varies in time, so dynamical systems do not describe the sequences: "
+        note += "the levels of the channels are compared" if may_count else "compare the means of the channels instead"
         warnings.warn(note, stacklevel=4)
         # one state, uncentred, and a comparison of levels: without their means only rounding errors would remain
         chosen = {"n_states": 1, "delay": 1, "center": False, "moments": "level"}
@@ -150,10 +150,9 @@ def choose_settings(
         for_all = [one for one in forecasts if _least(one) <= lengths.min()]
         if not for_all:
             warnings.warn(
-                "n_states='auto' uses the defaults of LDSIdentifier, because most sequences are too short for "
-                "forecasts "
-                f"that choose settings (one has {lengths.min()} steps): set n_states, or compare the means "
-                "and deviations of their channels instead",
+                "n_states='auto' uses the defaults of LDSIdentifier, because most sequences are too short for the "
+                f"forecasts that choose settings (the shortest has {lengths.min()} steps): set n_states, or compare "
+                "the means and standard deviations of the channels instead",
                 stacklevel=4,
             )
             return None
@@ -225,7 +224,7 @@ def _of_controls(chosen: Setting, controls: list[Setting]) -> list[str]:
     top = max(clear, key=lambda one: one["figure"])
     return [
         f"clusters by {top['description']} agree better between halves of the data ({top['figure']:.2f}) than clusters "
-        f"by dynamical systems ({chosen['figure']:.2f}): try them first"
+        f"by dynamical systems ({chosen['figure']:.2f}): try clusters by {top['description']} first"
     ]
 
 
@@ -259,9 +258,9 @@ def _of_short(lengths: Array, forecasts: list[Setting], for_all: list[Setting]) 
     others = f", and {more} more {'is' if more == 1 else 'are'} too short" if more else ""
     return [
         f"sequence {lengths.argmin()} has {lengths.min()} time steps, but n_states={lost[0]['n_states']} with "
-        f"delay={lost[0]['delay']}, which forecasts the others best, needs {_least(lost[0])}{others}: a setting that "
+        f"delay={lost[0]['delay']}, which forecasts the others best, needs {_least(lost[0])}{others}. A setting that "
         f"suits every sequence is chosen instead (forecast error {for_all[0]['figure']:.2g} in place of "
-        f"{lost[0]['figure']:.2g}); leave short sequences out, or set n_states and the identifier"
+        f"{lost[0]['figure']:.2g}): leave short sequences out, or set n_states and the identifier"
     ]
 
 
@@ -275,8 +274,7 @@ def _of_noise(chosen: Setting, moments: str) -> str:
     }
     said = f"; the agreement of clusterings of halves is {chosen['figure']:.2f}" if "values" in chosen else ""
     return (
-        "linear dynamical systems forecast these sequences no better than a constant does, so that "
-        f"{counted[moments]}{said}"
+        f"linear dynamical systems forecast these sequences no better than a constant does, so {counted[moments]}{said}"
     )
 
 
@@ -284,8 +282,8 @@ def _of_few(N: int, n_clusters: int | None, may_count: bool) -> str:
     """Return a note about too few sequences for the clustering of halves."""
     least = 4 * (n_clusters or min(_CLUSTERS))
     return (
-        f"{N} sequences are too few to compare clusterings of halves (at least {least} are needed), so that settings "
-        "are chosen by forecasts alone" + (", and level and size of the channels are not compared" if may_count else "")
+        f"{N} sequences are too few to compare clusterings of halves (at least {least} are needed): settings are "
+        "chosen by forecasts alone" + (", and level and size of the channels are not compared" if may_count else "")
     )
 
 

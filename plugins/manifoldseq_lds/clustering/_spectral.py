@@ -54,9 +54,8 @@ class LDSSpectralClustering(Chosen, ClusterMixin, SequenceEstimator):
     """Cluster sequences by the eigenvectors of the normalized kernel matrix of their systems.
 
     The estimator applies scikit-learn's `SpectralClustering` to the affinity ``(k(x, y) / sqrt(k(x, x) k(y,
-    y)))**sharpness``. Negative values, which are possible for kernels that are not positive, are set to zero. New data
-    are assigned to the nearest cluster in the feature space in which normalized cuts are a weighted k-means (Dhillon,
-    Guan and Kulis 2004).
+    y)))**sharpness``. Negative kernel values are set to zero. New data are assigned to the nearest cluster in the
+    feature space in which normalized cuts are a weighted k-means (Dhillon, Guan and Kulis 2004).
 
     Parameters
     ----------
@@ -236,5 +235,7 @@ class LDSSpectralClustering(Chosen, ClusterMixin, SequenceEstimator):
         Q = P if others is systems else kernel.pack(items_of(kernel, others))
         roots = [np.sqrt(kernel.diag(one)) for one in (P, Q)]
         for i in np.flatnonzero(~(roots[0] > 0)):
-            raise ValueError(f"system {i} has k(x, x) = 0 under {quoted(self.kernel)}: remove it or use another kernel")
+            raise ValueError(
+                f"system {i} has k(x, x) = 0 under {quoted(self.kernel)}: remove the system or change the kernel"
+            )
         return np.maximum(kernel.cross(P, Q) / (roots[0][:, None] * roots[1]), 0.0) ** self.sharpness

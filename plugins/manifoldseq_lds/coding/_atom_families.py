@@ -50,11 +50,11 @@ class AtomProblem:
 
 
 class AtomFamily(ABC):
-    """Base class of kinds of atoms, which ``LDSDictionaryLearning(method=...)`` accepts by name or as an object.
+    """Base class of families of atoms, which ``LDSDictionaryLearning(method=...)`` accepts by name or as an object.
 
-    A family defines a kernel of systems. J atoms are a tuple of arrays with J rows each; one atom is a tuple without
-    the leading axis. Packed data have a length and can be indexed by rows. A family that is a frozen dataclass is saved
-    with the model. Register its class by `manifoldseq.hooks.RuleSpec` with ``estimator="lds-dictionary",
+    A family defines a kernel of systems. J atoms are a tuple of arrays with J rows each; one atom is a tuple of arrays
+    without the leading axis. Packed data have a length and can be indexed by rows. A family that is a frozen dataclass
+    is saved with the model. Register its class by `manifoldseq.hooks.RuleSpec` with ``estimator="lds-dictionary",
     parameter="method"``.
 
     Examples
@@ -219,9 +219,8 @@ class StableAtoms(AtomFamily):
         systems, deficient = stable.orthonormal(atoms[0])
         if deficient.any():
             warnings.warn(
-                f"the outputs C of atoms {np.flatnonzero(deficient).tolist()} are rank-deficient, so that no "
-                "equivalent system has orthonormal outputs: systems_ contains the nearest systems; choose fewer "
-                "states",
+                f"the outputs C of atoms {np.flatnonzero(deficient).tolist()} are rank-deficient, so no equivalent "
+                "system has orthonormal outputs. systems_ contains the nearest systems: choose fewer states",
                 stacklevel=5,
             )
         return systems

@@ -68,8 +68,8 @@ def _check_calibrated(model: Any) -> None:
         raise AttributeError("this LDSClassifier is not fitted yet: call fit before predict_proba")
     rare = model.classes_[np.bincount(model.targets_).argmin()]
     raise AttributeError(
-        f"probabilities are not available, because class {quoted(rare.item())} has only one sequence in fit, so that "
-        "it cannot be held out for the calibration: pass two or more sequences of each class"
+        f"probabilities are not available, because class {quoted(rare.item())} has only one sequence in fit, which "
+        "cannot be held out for the calibration: pass two or more sequences of each class"
     )
 
 
@@ -81,8 +81,8 @@ class LDSClassifier(ClassifierMixin, SequenceEstimator):
     method : {"svm", "nearest", "residual", "ridge"}
         ``"svm"``: one-against-rest support vector machines on the kernel. ``"nearest"``: the class of the nearest
         training system in feature space. ``"residual"``: sparse coding over all training systems; the predicted class
-        is the class whose atoms and codes reconstruct the system best. ``"ridge"``: ridge regression (0.1) from these
-        codes to the classes.
+        is the class whose atoms and codes reconstruct the system best. ``"ridge"``: ridge regression (with penalty 0.1)
+        from these codes to the classes.
     n_states : int or str
         The number of states of the identified systems, a short form of ``identifier=LDSIdentifier(n_states)``.
     identifier : LDSIdentifier, optional

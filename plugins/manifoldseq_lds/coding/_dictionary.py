@@ -65,7 +65,7 @@ def _registered_family(method: Any) -> AtomFamily | None:
 def _check_rates(name: str, value: Any) -> None:
     rates = np.atleast_1d(np.asarray(value, dtype=object))
     if rates.shape not in ((3,), (4,)) or not all(isinstance(rate, Real) and float(rate) > 0 for rate in rates):
-        raise ValueError(f"{name}={quoted(value)} is not valid: pass three rates, of Lambda, V and U")
+        raise ValueError(f"{name}={quoted(value)} is not valid: pass three learning rates (for Lambda, V and U)")
 
 
 def _check_init(name: str, value: Any) -> None:
@@ -105,8 +105,8 @@ class LDSDictionaryLearning(ClassNamePrefixFeaturesOutMixin, TransformerMixin, S
         The identification of sequences. The object is copied, and it is not used for `Systems`. With
         ``n_states="auto"``, settings that are not given are chosen as in `LDSKMeans`.
     bound : float
-        The largest singular value of A of atoms for ``method="canonical"`` and ``"pgd"`` (problem 12). With
-        ``"canonical"``, an atom that starts as a datum with larger singular values is kept until a better atom is
+        Upper bound of the singular values of A of each atom, for ``method="canonical"`` and ``"pgd"`` (problem 12).
+        With ``"canonical"``, an atom that starts as a datum with larger singular values is kept until a better atom is
         found.
     kernel : str or kernel object
         A registered name, such as ``"projection"``, or a kernel object.
@@ -264,7 +264,7 @@ class LDSDictionaryLearning(ClassNamePrefixFeaturesOutMixin, TransformerMixin, S
         Warns
         -----
         UserWarning
-            If output matrices of atoms are rank-deficient, so that `systems_` holds the nearest systems. With
+            If output matrices of atoms are rank-deficient; `systems_` then contains the nearest systems. With
             ``method="canonical"``, if atoms are data beyond the bound; the warning gives the increase of the objective
             within the bound.
         ConvergenceWarning
@@ -374,9 +374,9 @@ class LDSDictionaryLearning(ClassNamePrefixFeaturesOutMixin, TransformerMixin, S
         if within - self.objective_ > COSTLY * scale:
             largest = np.linalg.norm(self.systems_.A, 2, axis=(1, 2))
             warnings.warn(
-                f"{int((largest > self.bound).sum())} of {self.n_atoms} atoms are systems whose A has singular values "
-                f"up to {largest.max():.4g}: with the atoms within bound={self.bound:.4g}, as the paper requires, the "
-                f"objective would be {within:.4g} instead of {self.objective_:.4g}; {BOUND_ADVICE}",
+                f"{int((largest > self.bound).sum())} of {self.n_atoms} atoms have an A with singular values up to "
+                f"{largest.max():.4g}, although the paper requires bound={self.bound:.4g}. With atoms within the "
+                f"bound, the objective would be {within:.4g} instead of {self.objective_:.4g}: {BOUND_ADVICE}",
                 stacklevel=3,
             )
 
@@ -433,7 +433,7 @@ class LDSDictionaryLearning(ClassNamePrefixFeaturesOutMixin, TransformerMixin, S
         if isinstance(self.init, Systems):
             size = (J, systems.n_outputs, systems.n_states)
             if self.init.C.shape != size:
-                raise ValueError(f"init has C of shape {self.init.C.shape}: pass {J} systems, C of shape {size}")
+                raise ValueError(f"init has C of shape {self.init.C.shape}: pass {J} systems with C of shape {size}")
         elif N < J:
             raise ValueError(f"X has {N} sequences for n_atoms={J}: pass more sequences or lower n_atoms")
         if groups is not None and np.shape(groups) != (N,):
@@ -442,8 +442,8 @@ class LDSDictionaryLearning(ClassNamePrefixFeaturesOutMixin, TransformerMixin, S
             )
         if isinstance(self.batch_size, tuple | list) and groups is None:
             raise ValueError(
-                f"batch_size={quoted(self.batch_size)} draws groups: pass fit(X, groups=...), with one group per "
-                "sequence"
+                f"batch_size={quoted(self.batch_size)} draws random groups, but fit has no groups: pass groups=…, one "
+                "group per sequence"
             )
 
 

@@ -47,7 +47,7 @@ _FINALISTS = 3
 """Number of settings that are compared with other choices of centring and of moments."""
 _NAMES = ("n_states", "delay", "center", "moments")
 _FIGURES = ("accuracy", "loss", "error")
-HEADING, LABEL = "loss", "squared error of predicted classes, each without the predicted sequence"
+HEADING, LABEL = "loss", "leave-one-out squared error of predicted classes"
 _OUTPUTS = 256
 """Maximum of channels times delay, unless the delay is one."""
 

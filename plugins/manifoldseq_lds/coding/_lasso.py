@@ -25,7 +25,7 @@ def zero_codes(alpha: float, cross: Array) -> ValueError:
     largest = 2 * float(np.abs(cross).max())
     if largest == 0:
         return ValueError("the kernel is 0 between all atoms and data: use another kernel or other sequences")
-    return ValueError(f"alpha={alpha:g} leaves every code at zero: choose it well below {largest:.4g}")
+    return ValueError(f"alpha={alpha:g} leaves every code at zero: choose alpha well below {largest:.4g}")
 
 
 def sparse_codes(
@@ -33,8 +33,9 @@ def sparse_codes(
 ) -> Array:
     """Return the codes Z that minimize ``z' K z - 2 z' k + alpha |z|_1`` for every datum.
 
-    Cyclic coordinate descent over the atoms, all data at once. After a few sweeps the codes of a datum are computed
-    exactly on their support. Codes that satisfy the optimality conditions are final, and later sweeps skip these data.
+    The method is cyclic coordinate descent over the atoms, for all data at once. After a few sweeps the codes of a
+    datum are computed exactly on their support. Codes that satisfy the optimality conditions are final, and later
+    sweeps skip these data.
 
     Parameters
     ----------
@@ -136,8 +137,8 @@ def positive_semidefinite(gram: Array) -> Array:
     if w[0] >= -1e-8 * max(float(w[-1]), np.finfo(float).tiny):
         return gram
     warnings.warn(
-        f"the kernel matrix of the atoms has the eigenvalue {w[0]:.3g}: the kernel is indefinite here, and negative "
-        f"eigenvalues are set to zero for the sparse codes",
+        f"the kernel matrix of the atoms is indefinite, with the eigenvalue {w[0]:.3g}: negative eigenvalues are set "
+        "to zero for the sparse codes",
         UserWarning,
         stacklevel=2,
     )

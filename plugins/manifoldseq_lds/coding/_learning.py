@@ -212,7 +212,7 @@ class Batches:
 
 
 def hierarchical_batch(groups: Rows, n_groups: int, n_each: int, rng: np.random.Generator) -> Rows:
-    """Return the rows of a mini-batch: random data of random groups (all data of groups that are smaller).
+    """Return the rows of a mini-batch: random data of random groups (all data of groups with fewer than `n_each`).
 
     Parameters
     ----------

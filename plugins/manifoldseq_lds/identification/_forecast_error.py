@@ -34,7 +34,8 @@ class Ends:
         shortest = min(map(len, X))
         if shortest < _LEAST:
             raise ValueError(
-                f"the shortest sequence has {shortest} time steps, but forecasts need at least {_LEAST} to be compared"
+                f"the shortest sequence has {shortest} time steps, but the comparison of forecasts needs at least "
+                f"{_LEAST}: pass longer sequences"
             )
         self.n_steps = min(10, shortest // _SHARE)
         self.before, self.truth = self.split(X)

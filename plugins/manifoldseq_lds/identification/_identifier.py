@@ -99,16 +99,16 @@ class LDSIdentifier(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None)
     Parameters
     ----------
     n_states : int, str or None
-        State dimension n. ``method="pca"`` allows at most channels × delay states, the other methods any number.
-        ``"auto"`` is chosen in `fit`: for ``"pca"`` the number with the least squared error of one-step predictions in
-        the last fifth of each sequence, for systems identified from the first four fifths (at most 50 numbers are
-        tried); for ``"n4sid"`` and ``"em"``, whose prediction errors hardly depend on the number of states, the number
-        with the least singular value criterion of Bauer (2001) on the canonical correlations of past and future (at
-        most 16 numbers are tried). ``"energy:0.95"`` uses the fewest states that explain this share of the sum of
-        squares of all sequences in `fit`. For ``"pca"`` and in `partial_fit`, None uses 5 states, or fewer if channels
-        × delay or the shortest sequence of `fit` allows fewer. For ``"n4sid"`` and ``"em"``, None is the same as
-        ``"auto"``. If the identifier of an estimator with ``n_states="auto"`` has None or ``"auto"``, the estimator
-        chooses the number by its own criterion.
+        State dimension n. ``method="pca"`` allows at most channels × delay states, the other methods any number. With
+        ``"auto"``, `fit` chooses the number. For ``"pca"``, it chooses the number with the least squared error of
+        one-step predictions in the last fifth of each sequence, by systems identified from the first four fifths (at
+        most 50 numbers are tried). For ``"n4sid"`` and ``"em"``, whose prediction errors hardly depend on the number of
+        states, it chooses the number with the least singular value criterion of Bauer (2001) on the canonical
+        correlations of past and future (at most 16 numbers are tried). ``"energy:0.95"`` uses the fewest states that
+        explain this share of the sum of squares of all sequences in `fit`. For ``"pca"`` and in `partial_fit`, None
+        uses 5 states, or fewer if channels × delay or the shortest sequence of `fit` allows fewer. For ``"n4sid"`` and
+        ``"em"``, None is the same as ``"auto"``. If the identifier of an estimator with ``n_states="auto"`` has None or
+        ``"auto"``, the estimator chooses the number by its own criterion.
     center : bool or "auto"
         Subtract the mean of each output of each sequence, and store it in `Systems.mean`. Set it to False if the means
         distinguish the sequences. ``"auto"`` means True, except in estimators that choose settings
@@ -144,12 +144,12 @@ class LDSIdentifier(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None)
     bound : float
         The largest singular value of A for ``stabilizer="clip"``.
     missing : {"error", "smooth"}
-        ``"error"`` raises an error for NaN, and ``"smooth"`` fills missing values before the identification. To fill
-        them, the sequence is interpolated linearly and a system is identified, expectation maximization on the recorded
-        values improves this system until the log-likelihood per recorded value rises by less than 0.01 in a sweep, and
-        the missing values are replaced by the means of its Kalman smoother. Each channel needs at least one value in
-        each sequence. The filled values have no noise, so the noise of the systems is underestimated if many values are
-        missing.
+        ``"error"`` raises an error for NaN, and ``"smooth"`` fills missing values before the identification. For this
+        purpose, a system is identified from the linearly interpolated sequence. Expectation maximization on the
+        recorded values then improves this system until the log-likelihood per recorded value rises by less than 0.01 in
+        a sweep. The means of the Kalman smoother of this system replace the missing values. Each channel needs at least
+        one value in each sequence. The filled values have no noise, so the noise of the systems is underestimated if
+        many values are missing.
     method : {"pca", "n4sid", "em"}
         ``"pca"`` uses principal components of the outputs as states (Doretto et al.); it is biased, because output
         noise shrinks the eigenvalues of A toward zero. ``"n4sid"`` uses correlations of the past with the future, to
@@ -161,7 +161,7 @@ class LDSIdentifier(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None)
         case, ten sweeps that estimate all parameters start from ``"pca"``.
     covariance_type : {"diag", "full", "spherical"}
         The covariance of the output noise for ``"n4sid"`` and ``"em"``: one variance for each output, a full matrix, or
-        one variance for all outputs. A full matrix for m outputs needs many times m time steps.
+        one variance for all outputs. A full matrix for m outputs needs far more than m time steps.
     max_iter : int
         The number of sweeps of ``"em"``.
 
@@ -176,7 +176,7 @@ class LDSIdentifier(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None)
     delay_ : int
         The number of stacked steps.
     scale_ : ndarray of shape (d,)
-        The divisor of each channel. It is 1 if not `scale`, and for a channel that is constant up to rounding.
+        The divisor of each channel: 1 if `scale` is False, or if the channel is constant up to rounding errors.
     stabilizer_ : str or None
         The stabilizer that is used.
     n_inputs_ : int
@@ -185,18 +185,19 @@ class LDSIdentifier(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None)
         The compared numbers of states; it exists only if `fit` chose the number.
     input_mean_, input_scale_ : ndarray of shape (p,)
         The mean that is subtracted from the inputs and the standard deviation that divides them, over all time steps
-        of `fit`. The means are 0 if not `center`, and the divisors are 1 if not `scale`.
+        of `fit`. The means are 0 if `center` is False, and the divisors are 1 if `scale` is False.
 
     Raises
     ------
     ValueError
-        `fit` and `transform` raise it for an invalid parameter, and for the reasons of `check_sequences`. A sequence
-        needs at least ``n_states + delay`` time steps.
+        In `fit` and `transform`, if a parameter is invalid, if `check_sequences` rejects the sequences, or if a
+        sequence has fewer than ``n_states + delay`` time steps.
 
     Warns
     -----
     UserWarning
-        `fit` warns if ``n_states=None`` uses fewer states than the longest sequence allows because of a short one.
+        `fit` warns if ``n_states=None`` uses fewer states than the longest sequence allows, because another
+        sequence is shorter.
 
     Notes
     -----
@@ -295,11 +296,11 @@ class LDSIdentifier(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None)
         y : ignored
         inputs : list of array-like of shape (T_i, p), optional
             The known inputs of each sequence at each step: ``x(t+1) = A x(t) + B u(t) + F v(t)``,
-            ``y(t) = mean + C x(t) + D u(t) + w(t)``, with F the `Systems.noise_factor`. B and D, of ``method="n4sid"``
-            and ``"em"``, are parts of `Systems`, for the inputs ``(u - input_mean_) / input_scale_``. All other methods
-            then require the inputs of their sequences.
+            ``y(t) = mean + C x(t) + D u(t) + w(t)``, with F the `Systems.noise_factor`. ``method="n4sid"`` and ``"em"``
+            estimate B and D as parts of `Systems`, for the inputs ``(u - input_mean_) / input_scale_``. All other
+            methods of the estimator then require the inputs of their sequences.
         observers, checkpoint, resume
-            As in `manifoldseq.models.Stages`, for the choice of the number of states: an iteration measures the numbers
+            As in `manifoldseq.models.Stages`, for the choice of the number of states: an iteration compares the numbers
             on one batch of sequences.
         """
         loop: dict[str, Any] = {"observers": observers, "checkpoint": checkpoint, "resume": resume}
@@ -312,18 +313,19 @@ class LDSIdentifier(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None)
     def partial_fit(self, X: SequencesLike, y: object = None, *, inputs: SequencesLike | None = None) -> Self:
         """Update the system of a growing recording from its next piece, in constant memory.
 
-        Only ``method="n4sid"`` supports it. After each piece, `systems_` has the system of all pieces so far, and
-        `scale_` the scale. A, C and the mean equal the result of a fit on the whole recording, up to 1e-6 if the
-        recording has at least twice as many windows as a window has values (with inputs, the mean is less exact). B, D
-        and the covariances maximize the likelihood of the windows of ten steps, whereas a fit on the whole recording
-        uses all steps at once. ``systems_.x1`` is zero and ``P1`` the covariance of the states, so that `filter`,
-        `smooth`, `forecast` and `log_likelihood` accept any part of the recording with ``systems=systems_``.
+        The method requires ``method="n4sid"``. After each piece, `systems_` has the system of all pieces so far, and
+        `scale_` has the scale. A, C and the mean agree with a fit to the whole recording up to 1e-6 if the number of
+        windows of the recording is at least twice the number of values of a window (with inputs, the mean is less
+        exact). B, D and the covariances maximize the likelihood of the windows of ten steps, whereas a fit to the whole
+        recording uses all steps at once. ``systems_.x1`` is zero, and ``P1`` is the covariance of the states. Therefore
+        `filter`, `smooth`, `forecast` and `log_likelihood` accept any part of the recording with ``systems=systems_``.
 
         Parameters
         ----------
         X : list of one array-like of shape (T, d)
             The first piece must be long enough for an identification. NaN is allowed with ``missing="smooth"`` and
-            without inputs: the first piece is filled as in `fit`, later pieces by the smoother of the system so far.
+            without inputs: the first piece is filled as in `fit`, and later pieces are filled by the smoother of the
+            system so far.
         y : ignored
         inputs : list of one array-like of shape (T, p), optional
             The inputs of these steps, as in `fit`. Pass them with all pieces or with no piece.
@@ -517,7 +519,7 @@ class LDSIdentifier(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None)
         random_state: Any = None,
         inputs: SequencesLike | None = None,
     ) -> NDArray[np.float64]:
-        """Generate sequences from systems, model (1) started at their first states.
+        """Generate sequences from systems by model (1), which starts at their first states.
 
         Parameters
         ----------
@@ -588,9 +590,10 @@ class LDSIdentifier(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None)
     ) -> NDArray[np.float64] | tuple[NDArray[np.float64], NDArray[np.float64]]:
         """Predict the steps after the end of sequences.
 
-        The Kalman filter estimates the state at the end, and A continues it, equation (1). The stabilizers ``"SN"``,
-        ``"clip"``, ``"UN"``, ``"LB1"`` and ``"LB2"`` damp stable systems, so that forecasts would decay. Forecasts then
-        use ``"CG"``, which keeps a stable least-squares solution and changes an unstable solution little. With
+        The Kalman filter estimates the state at the end of a sequence, and equation (1) predicts the later states. The
+        stabilizers ``"SN"``, ``"clip"``, ``"UN"``, ``"LB1"`` and ``"LB2"`` damp stable systems, so their forecasts
+        would decay. In their place, the method uses ``"CG"``, which keeps a stable least-squares solution and changes
+        an unstable solution little. With
         ``center=True``, an oscillation whose record ends within a period is forecast around the mean of the record,
         which is not the mean of the oscillation. ``center=False`` with one more state for the mean has no such offset.
 
@@ -742,8 +745,8 @@ class LDSIdentifier(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None)
     ) -> StateEstimates:
         """Estimate each state from the outputs up to its time step, by the Kalman filter.
 
-        With a delay, a state refers to `delay` consecutive outputs, so that the estimates of the first ``delay - 1``
-        outputs also use later outputs.
+        With a delay, a state refers to `delay` consecutive outputs, so the estimates of the first ``delay - 1`` outputs
+        also use later outputs.
 
         Parameters
         ----------
@@ -813,7 +816,7 @@ class LDSIdentifier(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None)
     def interpolate(
         self, X: SequencesLike, systems: Systems | None = None, *, inputs: SequencesLike | None = None
     ) -> list[NDArray[np.float64]]:
-        """Fill in missing values, which are marked by NaN, for any value of `missing`; recorded values stay.
+        """Fill in missing values, which are marked by NaN, for any value of `missing`; recorded values are kept.
 
         With `systems` or inputs, the filled values are the means of the Kalman smoother of these systems. Otherwise
         they are the values that ``missing="smooth"`` computes. `smooth` also returns their standard deviations.
@@ -911,8 +914,8 @@ class LDSIdentifier(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None)
             n = "auto"
         elif self.n_states is None and n < (most := default_sizes(None, self.delay, d, max(lengths))[0]):
             warnings.warn(
-                f"sequence {int(np.argmin(lengths))} has {min(lengths)} time steps, so that all systems have "
-                f"n_states={n} instead of {most}: leave short sequences out or set n_states",
+                f"sequence {int(np.argmin(lengths))} has {min(lengths)} time steps, so all systems have n_states={n} "
+                f"instead of {most}: leave short sequences out or set n_states",
                 stacklevel=3,
             )
         self.input_mean_, self.input_scale_ = standardization(U, self._removes_mean, bool(self.scale))
@@ -966,7 +969,7 @@ class LDSIdentifier(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None)
     ) -> Step:
         if any(map(is_large, sequences)):
             raise ValueError(
-                f"n_states={quoted(self.n_states)} is not a choice for sequences read in blocks: pass a number"
+                f"n_states={quoted(self.n_states)} does not support sequences that are read in blocks: pass a number"
             )
         estimation = self._estimation(scale, (1, delay))
         if rule == "auto" and self.method != "pca":
@@ -1045,5 +1048,5 @@ class LDSIdentifier(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None)
             )
         expected = 0 if inputs is None else inputs[0].shape[1] * delay
         if systems.n_inputs != expected:
-            raise ValueError(f"systems have {systems.n_inputs} inputs: pass systems with {expected}, inputs × delay")
+            raise ValueError(f"systems have {systems.n_inputs} inputs: pass systems with {expected} (inputs × delay)")
         return systems

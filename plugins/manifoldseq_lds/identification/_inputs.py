@@ -21,13 +21,13 @@ def check_inputs(inputs: SequencesLike, sequences: list[Any], method: str) -> Se
         raise type(error)(f"inputs: {error}") from None
     if len(found) != len(sequences):
         raise ValueError(
-            f"there are inputs for {len(found)} sequences, but {len(sequences)} sequences: pass inputs for each "
-            "sequence"
+            f"inputs has {len(found)} arrays, but there are {len(sequences)} sequences: pass one array of inputs for "
+            "each sequence"
         )
     for i, (u, x) in enumerate(zip(found, sequences, strict=True)):
         if len(u) != len(x):
             raise ValueError(
-                f"sequence {i} has {len(x)} time steps, but inputs for {len(u)}: pass inputs for each step"
+                f"sequence {i} has {len(x)} time steps, but its inputs have {len(u)}: pass inputs for each time step"
             )
         if method == "n4sid" and np.isnan(x).any():
             raise ValueError(f"sequence {i} has missing values: with inputs, only method='em' accepts them")
@@ -50,12 +50,15 @@ def future_of(identifier: Any, inputs: SequencesLike | None, count: int, n_steps
     p = getattr(identifier, "n_inputs_", 0)
     if inputs is None:
         if p:
-            raise ValueError(f"this {type(identifier).__name__} was fitted with {p} inputs: pass {name} of these steps")
+            raise ValueError(
+                f"this {type(identifier).__name__} was fitted with {p} inputs: pass {name} of shape "
+                f"{(count, n_steps, p)}"
+            )
         return None
     try:
         found = np.stack(check_sequences(inputs))
     except (TypeError, ValueError) as error:
         raise type(error)(f"{name}: {error}") from None
     if found.shape != (count, n_steps, p):
-        raise ValueError(f"{name} has shape {found.shape}: pass {(count, n_steps, p)}, the inputs of these steps")
+        raise ValueError(f"{name} has shape {found.shape}: pass an array of shape {(count, n_steps, p)}")
     return (found - identifier.input_mean_) / identifier.input_scale_

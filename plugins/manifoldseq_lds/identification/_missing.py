@@ -77,8 +77,8 @@ def fill(Y: Array, delay: int, identify: Callable[[Array], Systems], numbers: ND
             break
     if failed.any():
         warnings.warn(
-            f"the likelihood of sequence {numbers[failed][0]} is not finite while its missing values are estimated "
-            f"({np.count_nonzero(failed)} of {len(Y)} sequences): the values of the previous sweep are used; check the "
+            f"the likelihood of {np.count_nonzero(failed)} of {len(Y)} sequences (first: number {numbers[failed][0]}) "
+            "is not finite while missing values are estimated. The values of the previous sweep are used: check the "
             "data for extreme values",
             stacklevel=2,
         )

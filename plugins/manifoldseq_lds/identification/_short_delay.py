@@ -51,9 +51,9 @@ def warn_of_short_delay(estimation: Estimation, sequences: Sequence[Any], system
         frequency_text(modes_of(one.A, one.C, rate).frequencies[0], rate) for one in (systems[i : i + 1], found)
     )
     warnings.warn(
-        f"delay={estimation.delay} is too short for the modes of sequence {i} ({len(short)} of {len(sequences)} "
-        f"sequences): their frequencies are {before}, and {after} with delay={cure.delay}, which forecasts better. Set "
-        f"delay={cure.delay}",
+        f"delay={estimation.delay} is too short for the modes of {len(short)} of {len(sequences)} sequences. The "
+        f"frequencies of sequence {i} are {before}, but they are {after} with delay={cure.delay}, which forecasts "
+        f"better: set delay={cure.delay}",
         stacklevel=3,
     )
 

@@ -22,7 +22,7 @@ def load_clarabel(name: str) -> Any:
         import clarabel
     except ImportError as error:
         raise ImportError(
-            f"stabilizer={name!r} solves semidefinite programs with clarabel: pip install 'manifoldseq-lds[sdp]', or "
+            f"stabilizer={name!r} needs clarabel, which is not installed: run `pip install 'manifoldseq-lds[sdp]'`, or "
             "use stabilizer='CG'"
         ) from error
     return clarabel
@@ -75,7 +75,9 @@ def minimize_quadratic(name: str, H: Array, g: Array, F0: Array, F: Array) -> Ar
     )
     solution = solver.solve()
     if str(solution.status) not in ("Solved", "AlmostSolved"):
-        raise ValueError(f"the semidefinite program of stabilizer={name!r} ended with {solution.status}: use 'CG'")
+        raise ValueError(
+            f"the semidefinite program of stabilizer={name!r} ended with {solution.status}: use stabilizer='CG'"
+        )
     return np.array(solution.x)
 
 

@@ -59,9 +59,10 @@ class BinetCauchyKernel:
     """The Binet-Cauchy kernels (20) of systems ``(A, C, x1)``, which compare the outputs that follow the first states.
 
     With ``exp(-decay) A1 M A2' - M + x1 x2' = 0``, the determinant form is ``det(C1 M C2')`` as printed for m <= n. For
-    m > n it is identically 0 and is replaced by ``det(M C2' C1)``, the product of the n eigenvalues of ``C1 M C2'``
-    that can be nonzero and the trace of its n-th compound matrix. The trace form is ``tr(C1 M C2') = sum_t exp(-decay
-    t) y1(t)' y2(t)``. All forms are positive definite. k(S, S) is not constant, so that it enters (7) and (9).
+    m > n it is identically 0 and is replaced by ``det(M C2' C1)``. This is the product of the n eigenvalues of ``C1 M
+    C2'`` that can be nonzero, and equals the trace of the n-th compound matrix of ``C1 M C2'``. The trace form is
+    ``tr(C1 M C2') = sum_t exp(-decay t) y1(t)' y2(t)``. All forms are positive definite. k(S, S) is not constant, so it
+    enters (7) and (9).
 
     Parameters
     ----------

@@ -27,10 +27,10 @@ class Histogram(NamedTuple):
 class Chi2Kernel:
     """The chi-square kernels of histograms.
 
-    With ``d(a, b) = 1/2 sum (a - b)^2 / (a + b)`` over bins with ``a + b > 0``: ``exp(-d / scale)``, or without a scale
-    the additive kernel ``sum 2 a b / (a + b)``, which for histograms of sum 1 is ``1 - d``. Both are positive definite.
-    The kernel is equivalent to ``sklearn.metrics.pairwise.chi2_kernel`` with ``gamma = 1 / (2 scale)``, and it has
-    gradients.
+    The chi-square distance is ``d(a, b) = 1/2 sum (a - b)^2 / (a + b)``, over bins with ``a + b > 0``. The kernel is
+    ``exp(-d / scale)``. Without a scale it is the additive kernel ``sum 2 a b / (a + b)``, which equals ``1 - d`` for
+    histograms with sum 1. Both kernels are positive definite and have gradients. The kernel with a scale is equivalent
+    to ``sklearn.metrics.pairwise.chi2_kernel`` with ``gamma = 1 / (2 scale)``.
 
     Parameters
     ----------
@@ -60,7 +60,7 @@ class Chi2Kernel:
 
     @property
     def constant_diagonal(self) -> bool:
-        """Whether k(h, h) is the same for all histograms: with a scale."""
+        """Whether k(h, h) is the same for all histograms, which is the case with a scale."""
         return self.scale is not None
 
     def pack(self, items: Any) -> Array:
@@ -91,7 +91,9 @@ class Chi2Kernel:
         from sklearn.metrics.pairwise import additive_chi2_kernel
 
         if P.shape[1] != Q.shape[1]:
-            raise ValueError(f"histograms have {P.shape[1]} bins on one side, {Q.shape[1]} on the other")
+            raise ValueError(
+                f"the first histograms have {P.shape[1]} bins, the second have {Q.shape[1]}: pass equal numbers of bins"
+            )
         if not len(P) or not len(Q):
             return np.zeros((len(P), len(Q)))
         # scikit-learn's is minus sum (a - b)² / (a + b); and sum 2ab / (a + b) = (sum a + sum b) / 2 - d

@@ -57,7 +57,7 @@ class _Powers(OutputNormalKernel):
         far = int(np.count_nonzero(d >= _LARGEST))
         if far:
             warnings.warn(
-                f"{far} pairs have a singular product matrix: their distance is infinite; use another kernel",
+                f"{far} pairs of systems have a singular product matrix and an infinite distance: use another kernel",
                 stacklevel=2,
             )
         return np.maximum(d, 0.0)

@@ -79,7 +79,9 @@ class MomentKernel:
             )
         weights = tuple(float(w) for w in self.weights)
         if not weights or not all(np.isfinite(w) and w >= 0 for w in weights):
-            raise ValueError(f"weights={quoted(self.weights)}: give one number of at least 0 per column of the moments")
+            raise ValueError(
+                f"weights={quoted(self.weights)} is not valid: pass one number of at least 0 per column of the moments"
+            )
         object.__setattr__(self, "kernel", kernel)
         object.__setattr__(self, "weights", weights)
 
@@ -131,7 +133,7 @@ class MomentKernel:
         """Return the moments of a centre after one mean shift, and the weights for the descent of its dynamics.
 
         With negative ``beta``, ``sum_i beta_i k(S, P_i)`` does not increase: exp is convex in minus the squared
-        distance, so that the mean of the data weighted by kernel values is at least as good.
+        distance, so the mean of the data weighted by kernel values is at least as good.
         """
         *dynamics, moments = point
         return self.shifted(moments, self._row(tuple(dynamics), P), P.moments, beta)

@@ -48,7 +48,7 @@ def explanation(A: Array, C: Array) -> ValueError:
             "system, for example with LDSIdentifier(stabilizer='SN')"
         )
     smallest = np.linalg.eigvalsh(ms.linalg.gramians(A, C)).min(axis=-1)
-    return ValueError(f"system {int(np.argmin(smallest))} is not observable: its Gramian is singular")
+    return ValueError(f"system {int(np.argmin(smallest))} is not observable (singular Gramian): remove the system")
 
 
 def check_dtype(dtype: object) -> None:
@@ -61,12 +61,12 @@ def check_packed(kind: type, P: Any, Q: Any) -> None:
     """Raise ValueError unless both are packed systems of one size; `kind` has the field Ct, (N, n, m)."""
     for one in (P, Q):
         if not isinstance(one, kind):
-            raise ValueError(f"cross got {type(one).__name__}: pack systems first, kernel.pack(systems)")
+            raise ValueError(f"cross got {type(one).__name__}, not packed systems: call kernel.pack(systems) first")
     if P.Ct.shape[1:] != Q.Ct.shape[1:]:
         (n, m), (k, l) = P.Ct.shape[1:], Q.Ct.shape[1:]  # noqa: E741
         raise ValueError(
             f"the first systems have {n} states and {m} outputs, the second systems have {k} and {l}: "
-            "pass systems with equal numbers"
+            "pass systems of equal size"
         )
 
 

@@ -19,8 +19,8 @@ class ProjectionKernel(OutputNormalKernel):
     Systems are transformed once to output-normal form, in which ``k = norm(X, "fro")**2`` with ``A1' X A2 - X + C1' C2
     = 0``. No inverse and no loop over pairs is needed. BLAS uses one thread.
 
-    The error is below 1e-12 up to spectral radius 0.999, also for defective A with n of 5 or less, relative to n; for
-    defective A with n = 10 it is below 3e-12. In single precision it is about 1e-6.
+    The error relative to n is below 1e-12 for spectral radii up to 0.999 (for defective A, if n is at most 5). For
+    defective A with n = 10, it is below 3e-12. In single precision, it is about 1e-6.
 
     ``convex_in_output`` declares that k is convex and quadratic in the output matrix of one argument.
 

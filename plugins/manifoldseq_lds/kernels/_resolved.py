@@ -20,6 +20,7 @@ def manifold_of(kernel: Kernel, n_outputs: int, n_states: int, bound: float) -> 
     """Return the manifold of centres and atoms of a kernel; raise ValueError for a kernel without a manifold."""
     if kernel.manifold is None:
         raise ValueError(
-            f"the kernel {kernel!r} only compares systems: centres and atoms need its `weighted` and `manifold`"
+            f"the kernel {kernel!r} has no `manifold`, which centres and atoms need in addition to `weighted`: use "
+            "another kernel, or define both"
         )
     return kernel.manifold(n_outputs, n_states, bound)

@@ -63,8 +63,8 @@ class SymmetricProjectionKernel:
     Notes
     -----
     Outputs need orthonormal columns. Eigenvalues of a part can be larger than the eigenvalues of A, but not larger than
-    the largest singular value of A. Systems after soft normalization, and points of the canonical manifold, therefore
-    never raise this error.
+    the largest singular value of A. The parts of systems after soft normalization, and of points of the canonical
+    manifold, are therefore always stable.
 
     Examples
     --------

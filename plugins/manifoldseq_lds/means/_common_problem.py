@@ -114,9 +114,9 @@ class BestDatum:
             before, after = problem.objective.value(whole), problem.objective.value(point)
             if after - before > COSTLY * abs(before):
                 warnings.warn(
-                    f"the start, system {row}, has an A with singular values up to {whole[0].max():.4g}, which exceed "
-                    f"bound={point[0].max():.4g} of problem (12) of the paper: clipping them raises the objective "
-                    f"from {before:.6g} to {after:.6g}; solve_common_problem returns the "
+                    f"the start, system {row}, has an A with singular values up to {whole[0].max():.4g}, although "
+                    f"problem (12) of the paper requires bound={point[0].max():.4g}. Clipping raises the "
+                    f"objective from {before:.6g} to {after:.6g}, and solve_common_problem returns the "
                     "system itself if it finds no better point",
                     stacklevel=2,
                 )
@@ -179,11 +179,11 @@ def solve_common_problem(
     therefore solved in coordinates of that span. The solution equals the solution without compression, up to rounding
     errors.
 
-    Every stable observable system has an output-normal representative, ``A'A + C'C = I``, so that kernels that are
-    functions of the observability subspace alone (``projection``, ``martin``, ``martin-rbf``) are minimized over all
-    stable systems: over points ``[A; C]`` with orthonormal columns. The problem (12) additionally bounds the singular
-    values of A. It is solved for ``over="canonical"`` and for other kernels. If the best datum is beyond the bound and
-    better than the solution within the bound, the datum is the result.
+    Every stable observable system has an output-normal representative, ``A'A + C'C = I``. For kernels that are
+    functions of the observability subspace alone (``projection``, ``martin``, ``martin-rbf``), the sum is therefore
+    minimized over all stable systems, which are points ``[A; C]`` with orthonormal columns. The problem (12)
+    additionally bounds the singular values of A. It is solved for ``over="canonical"`` and for other kernels. If the
+    best datum is beyond the bound and better than the solution within the bound, the datum is the result.
 
     Parameters
     ----------
@@ -217,7 +217,7 @@ def solve_common_problem(
     -----
     UserWarning
         If the result is a datum beyond the bound of (12); the warning gives the increase of the objective within the
-        bound. If the output matrix of the solution is rank-deficient, so that the returned system is near the solution
+        bound. If the output matrix of the solution is rank-deficient; the returned system is then near the solution
         but not equivalent.
 
     Raises
@@ -289,8 +289,8 @@ def _over_all_stable(
         found, deficient = stable.orthonormal(result.x[None])
         if deficient.any():
             warnings.warn(
-                "the outputs C of the solution are rank-deficient, so that no equivalent system has orthonormal "
-                "outputs: the nearest system is returned; choose fewer states",
+                "the outputs C of the solution are rank-deficient, so no equivalent system has orthonormal outputs. "
+                "The nearest system is returned: choose fewer states",
                 stacklevel=4,
             )
         lam, V, U = whole_point(found, 0)
@@ -302,9 +302,9 @@ def _datum_instead(problem: ms.Problem, systems: Systems, row: int, value: float
     x = whole_point(systems, row)
     feasibility = float(problem.manifold.feasibility(x))
     warnings.warn(
-        f"the result is system {row}, whose A has singular values up to {x[0].max():.4g}: within "
-        f"bound={x[0].max() - feasibility:.4g}, as the paper requires, the objective would be {result.fun:.6g} "
-        f"instead of {value:.6g}; {BOUND_ADVICE}",
+        f"the result is system {row}, whose A has singular values up to {x[0].max():.4g}, although the paper requires "
+        f"bound={x[0].max() - feasibility:.4g}. Within the bound, the objective would be {result.fun:.6g} instead of "
+        f"{value:.6g}: {BOUND_ADVICE}",
         stacklevel=4,
     )
     return dataclasses.replace(result, x=x, fun=value, grad_norm=None, feasibility=feasibility)

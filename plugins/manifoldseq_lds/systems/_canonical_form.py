@@ -13,8 +13,8 @@ Point = tuple[NDArray[Any], ...]
 def canonical_form(A: ArrayLike, C: ArrayLike, x1: ArrayLike | None = None, *, bound: float | None = None) -> Point:
     """Return the canonical tuple ``(lam, V, U)`` of systems, with ``A`` P-equivalent to ``diag(lam) V`` (Theorem 1).
 
-    From the singular value decomposition ``A = W diag(s) Z'``: ``lam = s``, ``V = Z' W``, ``U = C W``. A bound clips
-    lam; a system with clipped entries is not equivalent.
+    The singular value decomposition ``A = W diag(s) Z'`` gives ``lam = s``, ``V = Z' W`` and ``U = C W``. A bound clips
+    the entries of lam; if an entry is clipped, the result is not equivalent to the system.
 
     Parameters
     ----------

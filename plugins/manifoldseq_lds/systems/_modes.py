@@ -86,8 +86,8 @@ def modes(systems: Systems, sampling_rate: float | None = None) -> Modes:
         i = int(changes.argmax())
         warnings.warn(
             f"stabilization has moved an eigenvalue of system {i} by {changes[i]:.0%} of its modulus "
-            f"({np.count_nonzero(changes > _MOVED)} of {len(changes)} systems by more than {_MOVED:.0%}), and its "
-            "modes with it: use LDSIdentifier.modes(X), the modes before stabilization",
+            f"(by more than {_MOVED:.0%} in {np.count_nonzero(changes > _MOVED)} of {len(changes)} systems), which "
+            "also changes the modes: use LDSIdentifier.modes(X), which returns the modes before stabilization",
             stacklevel=2,
         )
     return modes_of(systems.A, systems.C, sampling_rate)

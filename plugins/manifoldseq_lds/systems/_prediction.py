@@ -35,8 +35,8 @@ def check_systems(systems: Any, count: int | None, outputs: int) -> None:
     count = len(systems) if count is None else count
     if len(systems) != count or systems.n_outputs != outputs:
         raise ValueError(
-            f"systems are {len(systems)} with {systems.n_outputs} outputs: pass {count} with {outputs}, one per "
-            f"sequence, with channels × delay outputs"
+            f"there are {len(systems)} systems with {systems.n_outputs} outputs: pass {count} systems (one per "
+            f"sequence) with {outputs} outputs (channels × delay)"
         )
 
 

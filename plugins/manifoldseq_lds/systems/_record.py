@@ -78,7 +78,7 @@ class Systems:
     mean : array-like of shape (N, m), optional
         Output means.
     Omega : array-like of shape (N, m) or (N, m, m), optional
-        Variances of the output noise w, which is independent between outputs, or its covariances.
+        Variances of the output noise w if it is independent between outputs, or covariance matrices of w.
     P1 : array-like of shape (N, n, n), optional
         Covariances of the first states. By default they equal the covariance of the state noise.
     B : array-like of shape (N, n, p), optional
@@ -244,7 +244,8 @@ class Systems:
             if present and len(present) < len(values):
                 raise ValueError(f"some records have {one.name} and others do not: set it for all records or for none")
             if len({value.shape[1:] for value in present}) > 1:
-                raise ValueError(f"records differ in the shape of {one.name}: {[value.shape[1:] for value in present]}")
+                shapes = ", ".join(str(value.shape[1:]) for value in present)
+                raise ValueError(f"records differ in the shape of {one.name} ({shapes}): pass records of equal size")
             joined[one.name] = np.concatenate(present) if present else None
         return cls.trusted(joined)
 
@@ -271,7 +272,7 @@ class Systems:
             raise ValueError(f"C has shape {self.C.shape}: pass (N, m, n) with N, n = {len(self.A)}, {self.n_states}")
         N, m, n = self.C.shape
         if (self.B is None) != (self.D is None):
-            raise ValueError("only one of B and D is given: pass both (a matrix of zeros has no effect), or none")
+            raise ValueError("only one of B and D is given: pass both (a matrix of zeros has no effect) or neither")
         p = self.B.shape[-1] if self.B is not None else 0
         omega = (N, m, m) if self.Omega is not None and self.Omega.ndim == 3 else (N, m)
         for name, shape in (

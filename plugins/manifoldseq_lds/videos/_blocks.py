@@ -114,7 +114,7 @@ def check_videos(X: SequencesLike, least: Sequence[int]) -> list[NDArray[Any]]:
             )
         if any(have < need for have, need in zip(video.shape, least, strict=True)):
             have, need = (" x ".join(map(str, shape)) for shape in (video.shape, least))
-            raise ValueError(f"video {i} has {have} frames, rows and columns but a block has {need}: lower the size")
+            raise ValueError(f"video {i} has {have} frames, rows and columns, but a block has {need}: lower size")
         if video.dtype.kind == "f" and not np.isfinite(video).all():
             raise ValueError(f"video {i} contains a value that is not finite: repair or remove the video")
         videos.append(video)
@@ -133,7 +133,7 @@ def triple(name: str, value: Any) -> tuple[int, int, int]:
     parts = tuple(np.ravel(np.asarray(value, dtype=object)))
     parts = parts * 3 if len(parts) == 1 else parts
     if len(parts) != 3 or not all(isinstance(p, Integral) and not isinstance(p, bool) and int(p) >= 1 for p in parts):
-        raise ValueError(f"{name}={quoted(value)} is not valid: pass three whole numbers, of frames, rows and columns")
+        raise ValueError(f"{name}={quoted(value)} is not valid: pass three whole numbers (frames, rows, columns)")
     return int(parts[0]), int(parts[1]), int(parts[2])
 
 

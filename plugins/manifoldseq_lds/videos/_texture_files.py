@@ -248,7 +248,8 @@ def _movie(path: Path) -> NDArray[Any]:
         import imageio.v3 as imageio  # pyright: ignore[reportMissingImports]
     except ImportError:
         raise ImportError(
-            f"{path} is a movie: run `pip install imageio[ffmpeg]`, or extract its frames into a folder"
+            f"{path} is a movie, which needs imageio: run `pip install imageio[ffmpeg]`, or extract the frames into a "
+            "folder"
         ) from None
     with ms.storage.open_file(path):  # a regular file; the codec opens it by its name
         frames, size = [], 0

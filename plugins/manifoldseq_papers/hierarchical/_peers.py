@@ -21,7 +21,8 @@ def load_faiss() -> Any:
         import faiss  # pyright: ignore[reportMissingImports]
     except ImportError as error:
         raise ImportError(
-            "the comparison with other libraries needs faiss: pip install 'manifoldseq-papers[faiss]'"
+            "the comparison with other libraries needs faiss, which is not installed: run `pip install "
+            "'manifoldseq-papers[faiss]'`"
         ) from error
     return faiss
 

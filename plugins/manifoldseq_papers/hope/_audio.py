@@ -67,23 +67,24 @@ def read_sphere(path: str | os.PathLike[str]) -> tuple[Samples, int]:
     width, order = _number(path, fields, "sample_n_bytes"), str(fields.get("sample_byte_format", ""))
     if width != 2 or order not in _FORMATS:
         raise ms.storage.ReadError(
-            f"{path} has samples of {width} bytes in the byte order {order!r}: convert them to 16 bits, order '01' or "
-            "'10'"
+            f"{path} has samples of {width} bytes in the byte order {order!r}: convert them to 16 bits in the byte "
+            "order '01' or '10'"
         )
     ms.storage.require_memory(path, 3 * len(raw), taken=len(raw))
     data = raw[_length(path, raw) :]
     count = _number(path, fields, "sample_count", len(data) // (2 * channels))
     if len(data) < 2 * channels * count:
         raise ms.storage.ReadError(
-            f"{path} is truncated: its header declares {count} samples, but it contains {len(data) // (2 * channels)}: "
-            "copy it again"
+            f"{path} is truncated, because its header declares {count} samples, but it contains "
+            f"{len(data) // (2 * channels)}: copy the file again"
         )
     samples = np.frombuffer(data, _FORMATS[order], count * channels).reshape(count, channels).astype(np.int16)
     if "sample_checksum" in fields:
         said, found = _number(path, fields, "sample_checksum", least=0), int(samples.sum(dtype=np.int64)) % 2**16
         if said != found:
             raise ms.storage.ReadError(
-                f"{path} is damaged: its samples sum to {found} modulo 65536, but the header says {said}: copy it again"
+                f"{path} is damaged, because its samples sum to {found} modulo 65536, but its header says {said}: copy "
+                "the file again"
             )
     return samples, rate
 
@@ -170,11 +171,11 @@ def _length(path: Path, raw: bytes) -> int:
     """Return the number of bytes of the header."""
     text = raw[len(_MAGIC) : 2 * len(_MAGIC)].strip()
     if raw[: len(_MAGIC)] != _MAGIC or not text.isdigit():
-        raise ms.storage.ReadError(f"{path} is neither a NIST SPHERE file nor a RIFF file: convert it")
+        raise ms.storage.ReadError(f"{path} is neither a NIST SPHERE file nor a RIFF file: convert the file")
     length = int(text)
     if not 2 * len(_MAGIC) < length <= _LONGEST or length > len(raw):
         raise ms.storage.ReadError(
-            f"{path} is truncated or damaged: it has {len(raw)} bytes, less than its header ({length})"
+            f"{path} is truncated or damaged ({len(raw)} bytes, but the header has {length}): copy the file again"
         )
     return length
 
@@ -191,9 +192,9 @@ def _fields(path: Path, raw: bytes) -> dict[str, str]:
             fields[parts[0]] = parts[2].strip()
         elif parts and not line.startswith(";"):
             raise ms.storage.ReadError(
-                f"{path}: its header has the line {line[:40]!r}, not 'name -type value': the file may be damaged"
+                f"the header of {path} has the line {line[:40]!r}, which is not 'name -type value': copy the file again"
             )
-    raise ms.storage.ReadError(f"{path}: its header has no line end_head: the file is damaged; copy it again")
+    raise ms.storage.ReadError(f"the header of {path} has no line end_head: copy the file again")
 
 
 def _number(path: Path, fields: dict[str, str], name: str, default: int | None = None, least: int = 1) -> int:
@@ -202,6 +203,6 @@ def _number(path: Path, fields: dict[str, str], name: str, default: int | None =
         return default
     if text is None or not text.isdecimal() or len(text) > _DIGITS or int(text) < least:
         raise ms.storage.ReadError(
-            f"{path}: its header says {name}={text!r}, but a whole number is expected: the file may be damaged"
+            f"the header of {path} says {name}={text!r}, but {name} must be a whole number: copy the file again"
         )
     return int(text)

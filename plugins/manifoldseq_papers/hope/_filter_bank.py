@@ -22,9 +22,10 @@ _BLOCK = 4096
 def filter_bank(signal: ArrayLike, rate: int = 16000, n_filters: int = 40) -> Float:
     """Return log energies of triangular filters on the mel scale and of the frame, as for Table 6 of the HOPE paper.
 
-    Frames are 25 ms long, 10 ms apart, within the signal. Each is emphasized (``x[t] - 0.97 x[t-1]``) and multiplied by
-    a Hamming window; its power spectrum is summed by triangles that are linear in ``2595 log10(1 + f / 700)``, spaced
-    evenly from 0 to half the rate. The last column is the log energy of the original frame. Energies are at least 1.
+    Frames are 25 ms long, 10 ms apart, within the signal. Each frame is emphasized (``x[t] - 0.97 x[t-1]``) and
+    multiplied by a Hamming window. The power spectrum of the frame is summed with the weights of triangular filters,
+    which are linear in ``2595 log10(1 + f / 700)`` and evenly spaced from 0 to half the rate. The last column is the
+    log energy of the original frame. Energies are at least 1.
 
     Parameters
     ----------
@@ -138,7 +139,8 @@ def _filters(rate: int, length: int, n_filters: int) -> Float:
     empty = np.flatnonzero(~weights.any(axis=1))
     if len(empty):
         raise ValueError(
-            f"n_filters={n_filters}: filter {empty[0]} contains no frequency at {rate} samples/s: lower n_filters"
+            f"n_filters={n_filters} is too large, because filter {empty[0]} contains no frequency at {rate} samples/s: "
+            "lower n_filters"
         )
     weights.flags.writeable = False
     return weights

@@ -136,7 +136,7 @@ def generate_phone_corpus(
 ) -> None:
     """Write a corpus in the shape of TIMIT: SPHERE files with ``.phn``, ``.wrd`` and ``.txt`` files of the same names.
 
-    Sentences consist of made-up words of the 61 phones, so that successive phones are strongly dependent. Voices are
+    Sentences consist of made-up words of the 61 phones, so successive phones are strongly dependent. Voices are
     pulses and noise in resonators that glide from phone to phone; speakers differ in the length of the vocal tract,
     pitch, pace, accent and microphone, and no phone sounds the same twice. Speakers of the core test set and of the
     development set have the names of the TIMIT disc. Every speaker also reads one sentence of the type SA.
@@ -176,7 +176,7 @@ def generate_phone_corpus(
         check_whole(name, value)
     check_whole("seed", seed, 0)
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
-        raise ValueError(f"{folder} is not an empty folder: name a new one for the corpus")
+        raise ValueError(f"{folder} is not an empty folder: pass a new folder for the corpus")
     language = np.random.default_rng([seed, 0])
     words = _lexicon(language)
     fixed = _sentence(words, language)

@@ -185,8 +185,8 @@ def balanced(y: NDArray[np.int64], n: int, seed: int) -> NDArray[np.intp]:
     short = np.flatnonzero(counts < share)
     if len(short):
         raise ValueError(
-            f"labels={n} is not valid: class {classes[short[0]]} has {counts[short[0]]} images, fewer than an equal "
-            f"share; lower it, or take all {len(y)}"
+            f"labels={n} is not valid, because class {classes[short[0]]} has {counts[short[0]]} images, fewer than an "
+            f"equal share: pass a lower number, or {len(y)} for all images"
         )
     rows = [rng.permutation(np.flatnonzero(y == c))[:k] for c, k in zip(classes, share, strict=True)]
     return np.sort(np.concatenate(rows))

@@ -223,8 +223,8 @@ class _Part:
             labels = read_phn(one.labels)
             if labels.ends[-1] > len(samples) + _BEYOND:
                 raise ms.storage.ReadError(
-                    f"{one.labels} ends at sample {labels.ends[-1]}, its recording at {len(samples)}: copy both files "
-                    "again"
+                    f"{one.labels} ends at sample {labels.ends[-1]}, but the recording has {len(samples)} samples: "
+                    "copy both files again"
                 )
             try:
                 frames = speech_features(samples[:, 0], rate)

@@ -94,8 +94,8 @@ def read_timit(folder: str | os.PathLike[str]) -> Timit:
         missing = [name for name in names if name not in test]
         if missing:
             raise ValueError(
-                f"{parts['test']} lacks {len(missing)} of {len(names)} speakers of the {kind} set, first {missing[0]}: "
-                "copy the corpus again"
+                f"{parts['test']} lacks {len(missing)} of {len(names)} speakers of the {kind} set (the first missing "
+                f"speaker is {missing[0]}): copy the corpus again"
             )
     return Timit(
         tuple(one for name in sorted(train) for one in _utterances(train[name])),

@@ -25,7 +25,7 @@ class GrassmannAtoms(AtomFamily):
     The kernel of two orthonormal bases is ``norm(O1' O2)^2``; an atom is spanned by the n eigenvectors of ``sum_i
     beta_i O_i O_i' + sum_j gamma_j D_j D_j'`` with the smallest eigenvalues, which is the exact minimizer. Data and
     atoms are arrays (N, n, n_steps m) of transposed bases. Atoms are converted to systems by the shift structure of the
-    bases, within the bound 0.99. Registered as ``"papers:grassmann"``.
+    bases, within the bound 0.99. The family is registered as ``"papers:grassmann"``.
 
     Parameters
     ----------
@@ -99,7 +99,7 @@ class SymmetricAtoms(AtomFamily):
     The symmetric part of each transition matrix of the data is used. Columns of C and eigenvalues are updated one at a
     time. The new column is the eigenvector with the smallest eigenvalue of the weighted kernel matrix on the complement
     of the other columns. The eigenvalue takes a gradient step in the variable s of the soft normalization ``tanh(1.25
-    s)``. Registered as ``"papers:symmetric"``.
+    s)``. The family is registered as ``"papers:symmetric"``.
 
     Parameters
     ----------

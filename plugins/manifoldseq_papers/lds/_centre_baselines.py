@@ -37,8 +37,8 @@ class FixedSteps(CentreRule):
     """Five steps of Algorithm 1 at the fixed rates 0.1 (Lambda, V) and 1 (U); they may raise the objective.
 
     The objective is ``-(gradient_scale / N) sum k``. The value 2 gives (8) as printed, with Lambda clipped as in (18);
-    the value 1 gives the rule of the authors' toolbox, which rescales all of Lambda to at most 0.999. Registered as
-    ``"papers:printed"`` and ``"papers:toolbox"``.
+    the value 1 gives the rule of the authors' toolbox, which rescales all of Lambda to at most 0.999. The two rules are
+    registered as ``"papers:printed"`` and ``"papers:toolbox"``.
 
     Parameters
     ----------
@@ -80,8 +80,8 @@ def toolbox_steps() -> FixedSteps:
 class MDSMean(CentreRule):
     """The member nearest to the mean of an embedding of the members, after Ravichandran, Chaudhry and Vidal (2013).
 
-    Classical multidimensional scaling of the Martin distances, ``d**2 = -log k`` with the Martin kernel (19); the
-    embedding has the coordinates with positive eigenvalues. ``LDSKMeans(mean="papers:mds")`` is
+    The embedding is computed by classical multidimensional scaling of the Martin distances, ``d**2 = -log k`` with the
+    Martin kernel (19). It has the coordinates with positive eigenvalues. ``LDSKMeans(mean="papers:mds")`` is
     ``LDSKMeans(mean=MDSMean())``.
 
     Parameters

@@ -231,7 +231,9 @@ def _share(labels: NDArray[Any], n_train: int, asked: str) -> float:
     """Return the share of objects that yields `n_train` training objects of the rarest class."""
     least = int(np.bincount(labels).min())
     if n_train >= least:
-        raise ValueError(f"{asked} asks for {n_train} training objects of {least} per class: lower it")
+        raise ValueError(
+            f"{asked} requires {n_train} training objects per class, but a class has {least}: lower n_train"
+        )
     return n_train / least
 
 

@@ -20,7 +20,7 @@ PAIRS = 64
 
 @dataclass(frozen=True, eq=False)
 class AutocovarianceKernel(DescriptionKernel):
-    """Gaussian kernel of the distance of autocorrelations and of correlations of the channels.
+    """Gaussian kernel of the distance between autocorrelations, and between correlations of pairs of channels.
 
     Parameters
     ----------

@@ -13,11 +13,12 @@ from ._description import Array, DescriptionKernel, learned_by, learned_from, st
 
 @dataclass(frozen=True, eq=False)
 class ConvolutionsKernel(DescriptionKernel):
-    """Gaussian kernel of the distance of responses to random convolutions, as in MiniRocket.
+    """Gaussian kernel of the distance between responses to random convolutions, as in MiniRocket.
 
-    A response is the share of time steps at which the convolution of a sequence, whose channels are standardized over
-    all sequences, is above a threshold: the features `manifoldseq.evaluation.RandomConvolutions`. Dempster, Schmidt and
-    Webb: MiniRocket, KDD 2021; Jorge and Rubio: Time series clustering with random convolutional kernels, 2024.
+    The channels are standardized over all sequences. A response is the share of time steps at which a convolution of
+    the sequence is above a threshold. Responses are the features of `manifoldseq.evaluation.RandomConvolutions`.
+    Dempster, Schmidt and Webb: MiniRocket, KDD 2021; Jorge and Rubio: Time series clustering with random convolutional
+    kernels, 2024.
 
     Parameters
     ----------

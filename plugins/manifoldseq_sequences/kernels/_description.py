@@ -89,7 +89,7 @@ class SequenceKernel(ABC):
 
 @dataclass(frozen=True, eq=False)
 class DescriptionKernel(SequenceKernel):
-    """Gaussian kernel of the squared distance of two descriptions."""
+    """Base class of Gaussian kernels of the squared distance between descriptions, rows of numbers."""
 
     @abstractmethod
     def describe(self, sequences: list[Array]) -> Array:

@@ -1,4 +1,4 @@
-"""Curves, resampled to one length and standardized."""
+"""Curves, resampled to equal length and standardized."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ N_POINTS = ResampledCurves().n_points
 
 @dataclass(frozen=True, eq=False)
 class ShapeKernel(DescriptionKernel):
-    """Gaussian kernel of the distance of curves, resampled to `n_points` and standardized.
+    """Gaussian kernel of the distance between curves, resampled to `n_points` and standardized.
 
-    Curves are the features `manifoldseq.evaluation.ResampledCurves`; their squared distance is a mean over points, and
-    a sum over channels.
+    Curves are the features of `manifoldseq.evaluation.ResampledCurves`. The squared distance between two curves is a
+    mean over points and a sum over channels.
 
     Parameters
     ----------
     n_points : int
-        Points per curve, evenly spaced in time.
+        Number of points per curve, evenly spaced in time.
 
     Examples
     --------

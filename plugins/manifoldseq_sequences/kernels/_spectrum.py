@@ -13,15 +13,15 @@ N_BINS = LogSpectrum().n_bins
 
 @dataclass(frozen=True, eq=False)
 class SpectrumKernel(DescriptionKernel):
-    """Gaussian kernel of the distance of logarithms of the power spectra of the channels.
+    """Gaussian kernel of the distance between logarithms of the power spectra of the channels.
 
-    Spectra are the features `manifoldseq.evaluation.LogSpectrum`: the power of each channel, divided by its variance,
-    at `n_bins` frequencies by Welch's method (1967), and the logarithm of its standard deviation.
+    Spectra are the features of `manifoldseq.evaluation.LogSpectrum`: the power of each channel, divided by its
+    variance, at `n_bins` frequencies by Welch's method (1967), and the logarithm of its standard deviation.
 
     Parameters
     ----------
     n_bins : int
-        Frequencies of equal spacing.
+        Number of evenly spaced frequencies.
 
     Examples
     --------

@@ -18,7 +18,7 @@ LEAST_DEVIATION = 1e-3
 
 @dataclass(frozen=True, eq=False)
 class StatisticsKernel(DescriptionKernel):
-    """Gaussian kernel of the distance of channel means and logarithms of channel standard deviations.
+    """Gaussian kernel of the distance between means, and between logarithms of standard deviations, of the channels.
 
     After `fitted`, each of these 2 d numbers is divided by its standard deviation over the sequences.
 

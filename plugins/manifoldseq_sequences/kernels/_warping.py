@@ -22,16 +22,16 @@ ROWS = 32
 class WarpingKernel(SequenceKernel):
     """Gaussian kernel of the dynamic-time-warping distance within a band (Sakoe and Chiba 1978).
 
-    It is not positive definite. Channels are standardized over all sequences, which are resampled to the length of the
-    longest one, at most 100 steps (`manifoldseq.evaluation.AlignedCurves`). The squared distance is the least sum of
-    squared differences along an alignment (`manifoldseq.evaluation.warping_distances`).
+    The kernel is not positive definite. Channels are standardized over all sequences. The sequences are resampled to
+    the length of the longest sequence, but at most 100 steps (`manifoldseq.evaluation.AlignedCurves`). The squared
+    distance is the least sum of squared differences along an alignment (`manifoldseq.evaluation.warping_distances`).
 
     Parameters
     ----------
     band : float
-        Share of the steps by which an alignment may leave the diagonal.
+        Maximum distance of an alignment from the diagonal, as a share of the number of steps.
     learned : dict of str to ndarray, optional
-        Scale of the channels and number of steps; `fitted` learns them. By default, 64 steps in units of 1.
+        Scale of the channels and number of steps; `fitted` learns them. The defaults are a scale of 1 and 64 steps.
 
     Examples
     --------
