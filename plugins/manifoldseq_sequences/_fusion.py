@@ -37,7 +37,7 @@ class Fusion:
     lengths : dict of str to ndarray of shape (N,)
         By kernel: the mean distance of each reference sequence to its neighbours.
     features : ndarray of shape (N, r)
-        Leading eigenvectors of the random walk on the fused graph, times their eigenvalues.
+        Leading eigenvectors of the random walk on the fused graph, with a mean square of 1.
     """
 
     lengths: dict[str, Array]
@@ -81,9 +81,9 @@ def fuse(coordinates: Mapping[str, Array], weights: Mapping[str, float], n_featu
     root = 1 / np.sqrt(fused.sum(axis=1))
     N = len(fused)
     # eigenvectors of the random walk D^-1 W, from those of the symmetric matrix D^-1/2 W D^-1/2
-    w, V = scipy.linalg.eigh(root[:, None] * fused * root, subset_by_index=[N - n_features, N - 1])
+    _, V = scipy.linalg.eigh(root[:, None] * fused * root, subset_by_index=[N - n_features, N - 1])
     features = root[:, None] * V
-    return Fusion(lengths, features / np.sqrt(np.mean(features**2, axis=0)) * np.maximum(w, 0.0))
+    return Fusion(lengths, features / np.sqrt(np.mean(features**2, axis=0)))
 
 
 def _squared(Z: Array, reference: Array) -> Array:
