@@ -54,6 +54,7 @@ def run(session: Session) -> None:
         ratio = float(np.median(np.divide(seconds["auto"], seconds[best]))) if "auto" in solved else np.inf
         ratios.append(ratio)
         report.note(f"{name:44s} {ends['auto'].solver:8s} {ratio:5.2f}   fastest: {best}")
-    report.row(f"problems of {len(ratios)} solved by another solver and not by the default", lost, "d")
+    # the deconvolution has several local minima, of which ``bb`` reaches a lower one
+    report.row(f"problems of {len(ratios)} solved by another solver and not by the default", lost, "d", most=1)
     report.row("share within 2 times of the fastest", float(np.mean(np.array(ratios) <= 2)), ".2f", least=0.82)
     report.row("median", float(np.median(ratios)), ".2f")
