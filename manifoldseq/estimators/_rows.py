@@ -136,7 +136,7 @@ def check_sample_weight(sample_weight: ArrayLike, N: int, *, least: int = 1) -> 
         raise ValueError(f"sample_weight has shape {weights.shape} for {N} rows: pass one number for each row")
     if not (np.isfinite(weights).all() and (weights >= 0).all()):
         raise ValueError("sample_weight has a negative value, NaN or infinity: pass finite numbers of at least 0")
-    if np.count_nonzero(weights) < least:
-        positive = "no positive weight" if least == 1 else f"fewer than {least} positive weights"
-        raise ValueError(f"sample_weight has {positive}: pass at least {least} above 0")
+    if (positive := np.count_nonzero(weights)) < least:
+        few = f"has {positive} positive weights" if positive else "is zero for every row"
+        raise ValueError(f"sample_weight {few}: pass at least {least} above 0")
     return weights
