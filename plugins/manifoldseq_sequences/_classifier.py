@@ -27,9 +27,10 @@ class SequenceClassifier(ClassesOfSequences):
     Parameters
     ----------
     kernel : str, kernel object or dict of str to float
-        ``"auto"`` chooses the kernel among `kernels`, or the sum of several kernels, with the highest accuracy on
-        held-out folds of the training sequences; `choice_` shows the comparison. ``"sum"``, a name, an object and a
-        dict have the same meaning as in `SequenceKMeans`.
+        ``"auto"`` compares `kernels`, and sums of several kernels, by the accuracy on held-out folds of the training
+        sequences; `choice_` shows the comparison. The highest accuracy decides if it is clearly higher than the
+        accuracy of random convolutions (by two standard errors of the difference); otherwise the classifier uses random
+        convolutions. ``"sum"``, a name, an object and a dict have the same meaning as in `SequenceKMeans`.
     kernels : sequence of str or kernel objects, optional
         The kernels of ``"auto"`` and ``"sum"``, by default the bundled kernels. A kernel of another plugin is used only
         if it is named here.

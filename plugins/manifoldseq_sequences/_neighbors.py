@@ -38,8 +38,8 @@ class SequenceNeighbors(ClassesOfSequences):
     n_neighbors : int
         Number of neighbours.
     kernel : str, kernel object or dict of str to float
-        With classes, ``"auto"`` chooses the kernel among `kernels`, or the sum of several kernels, with the highest
-        accuracy on held-out folds of the training sequences. Without classes, ``"auto"`` is the sum of all kernels.
+        With classes, ``"auto"`` compares `kernels`, and sums of several kernels, as in `SequenceClassifier`. Without
+        classes, ``"auto"`` is the sum of all kernels.
         ``"sum"``, a name, an object and a dict have the same meaning as in `SequenceKMeans`.
     kernels : sequence of str or kernel objects, optional
         The kernels of ``"auto"`` and ``"sum"``, by default the bundled kernels.

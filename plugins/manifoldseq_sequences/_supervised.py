@@ -27,6 +27,10 @@ REPEATS = 2
 """Number of random divisions into folds."""
 LARGEST_SUM = 4
 """Sums of the 2, 3 and 4 kernels of the highest accuracies are compared, and the sum of all."""
+FIRST, CLEAR = "convolutions", 2.0
+"""Kernel FIRST is used, unless the highest accuracy exceeds its accuracy by more than CLEAR standard errors of the
+paired differences. On 40 tasks from the development sets, the mean accuracy on held-out sequences is 0.946 with support
+vector machines, and 0.940 with the highest accuracy on folds; with the nearest neighbour 0.929 and 0.930."""
 HEADING, LABEL = "accuracy", "accuracy on held-out folds"
 
 
@@ -83,7 +87,7 @@ class ClassesOfSequences(ClassifierMixin, KernelsOfSequences):
         return self
 
     def _chosen(self, coordinates: Mapping[str, Array], targets: Labels) -> Choice:
-        """Return the kernel or sum with the highest accuracy on held-out folds."""
+        """Return random convolutions, or the kernel or sum with the highest accuracy on held-out folds."""
         began = time.perf_counter()
         folds = min(FOLDS, int(np.bincount(targets).min()))
         if folds < 2:
@@ -108,6 +112,10 @@ class ClassesOfSequences(ClassifierMixin, KernelsOfSequences):
         # Ties go to the larger sum. The largest sum within one standard error is not a better choice: on 16 development
         # sets, its accuracy on held-out sequences is 0.906, and that of the best kernel is 0.923
         best = max(range(len(tried)), key=lambda i: (figure[i], len(tried[i])))
+        if (FIRST,) in tried:
+            first = tried.index((FIRST,))
+            gain, uncertainty = summary((values[best] - values[first])[None])
+            best = best if gain[0] > CLEAR * uncertainty[0] else first
         params = [{"kernel": " + ".join(names)} for names in tried]
         step = Step(HEADING, LABEL, params, figure, [best], error)
         return Choice([step], {"kernel": _equal(tried[best])}, [], time.perf_counter() - began)

@@ -338,7 +338,7 @@ def test_classes_are_learned_by_the_kernels_that_show_them(case: str, Estimator:
     model = Estimator().fit(X, words)
     new, kinds = data(seed=11)
     assert model.score(new, np.array(["a", "b", "c"])[kinds]) > 0.9
-    assert set(model.weights_) & deciding
+    assert set(model.weights_) & (deciding | {"convolutions"})  # used unless another kernel is clearly better
     assert isinstance(model.choice_, Choice) and "accuracy" in str(model.choice_)
 
 
@@ -434,3 +434,19 @@ def test_equal_sequences_have_equal_embeddings() -> None:
 
 def test_a_single_kernel_needs_no_graph() -> None:
     assert SequenceKMeans(3, kernel="shape", random_state=0).fit(bumps()[0]).fusion_ is None
+
+
+def test_convolutions_are_used_unless_another_kernel_is_clearly_better() -> None:
+    rng, classes = np.random.default_rng(0), np.arange(40) % 2
+    groups = 2.0 * classes[:, None] - 1
+    clear, vague = (groups + noise * rng.standard_normal((40, 3)) for noise in (0.1, 1.5))
+
+    def chosen(convolutions: np.ndarray, shape: np.ndarray) -> dict[str, float]:
+        coordinates = {"convolutions": convolutions, "shape": shape}
+        return SequenceClassifier()._chosen(coordinates, classes).best_params["kernel"]
+
+    assert "shape" in chosen(vague, clear)
+    assert chosen(clear, clear) == {"convolutions": 1.0}
+    almost = clear.copy()
+    almost[0] *= -1  # one error of 40, less than two standard errors
+    assert chosen(almost, clear) == {"convolutions": 1.0}
