@@ -288,5 +288,5 @@ def test_partial_fit_goes_through_the_model():
     np.testing.assert_array_equal(one.mixture_.loadings, other.mixture_.loadings)
     spec = ms.hooks.ModelSpec("mpcca-other-cost", base="mpcca:mpcca", value=BUNDLED.value)
     ms.register(spec)
-    with pytest.raises(ValueError, match="a model with statistics and updates, which 'mpcca-other-cost'"):
+    with pytest.raises(ValueError, match="statistics and updates, but the model 'mpcca-other-cost' lacks"):
         MixturePCCA(3, 2, model="mpcca-other-cost", covariance_type="diag").partial_fit(views)

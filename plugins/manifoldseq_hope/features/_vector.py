@@ -231,8 +231,8 @@ def _number_of(model: Any) -> Any:
 def _dense_rows(estimator: VectorFeatures, X: ArrayLike, reset: bool) -> Array:
     if issparse(X):
         raise TypeError(
-            "X is sparse, but centred rows are dense: pass X.toarray(), or fit VonMisesFisherMixture, PCAMovMF or "
-            "SphericalKMeans, whose transform takes sparse rows"
+            "X is sparse, but centred rows are dense: pass X.toarray(), or fit VonMisesFisherMixture, PCAMovMF "
+            "or SphericalKMeans, whose transform accepts sparse rows"
         )
     return validate_rows(estimator, X, reset=reset)
 
