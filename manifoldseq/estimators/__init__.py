@@ -18,7 +18,7 @@ from ._fingerprint import fingerprint, marked
 from ._names import check_channel_names, column_names, keep_channel_names
 from ._object_parameters import ObjectParameters
 from ._random import random_generator, seed_fingerprint
-from ._rows import row_blocks, validate_rows
+from ._rows import check_sample_weight, row_blocks, validate_rows
 from ._sequences import channel_statistics, check_sequences, validate_sequences
 from ._starts import fit_starts, uninterrupted
 
@@ -37,6 +37,7 @@ __all__ = [
     "check_parameters",
     "check_positive",
     "check_real",
+    "check_sample_weight",
     "check_sequences",
     "check_switch",
     "check_unmasked",

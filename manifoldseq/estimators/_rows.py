@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from typing import Any, Literal, overload
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 from scipy.sparse import csr_array, issparse
 
 from .._extras import needing
@@ -119,3 +119,24 @@ def row_blocks(n_rows: int, size: int = 8192) -> Iterator[slice]:
     [slice(0, 2, None), slice(2, 4, None), slice(4, 5, None)]
     """
     return (slice(start, min(start + size, n_rows)) for start in range(0, n_rows, size))
+
+
+def check_sample_weight(sample_weight: ArrayLike, N: int, *, least: int = 1) -> NDArray[np.float64]:
+    """Return the weights of N rows in float64, or raise ValueError.
+
+    Weights must be finite and not negative, and `least` of them must be positive.
+
+    Examples
+    --------
+    >>> check_sample_weight([1, 0, 2], 3)
+    array([1., 0., 2.])
+    """
+    weights = np.asarray(check_real(sample_weight, "sample_weight"), np.float64)
+    if weights.shape != (N,):
+        raise ValueError(f"sample_weight has shape {weights.shape} for {N} rows: pass one number for each row")
+    if not (np.isfinite(weights).all() and (weights >= 0).all()):
+        raise ValueError("sample_weight has a negative value, NaN or infinity: pass finite numbers of at least 0")
+    if (positive := np.count_nonzero(weights)) < least:
+        few = f"has {positive} positive weights" if positive else "is zero for every row"
+        raise ValueError(f"sample_weight {few}: pass at least {least} above 0")
+    return weights

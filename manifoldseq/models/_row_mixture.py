@@ -11,10 +11,10 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import logsumexp
 from sklearn.base import DensityMixin
-from sklearn.utils.validation import _check_sample_weight, check_is_fitted
+from sklearn.utils.validation import check_is_fitted
 
 from .._problem import Problem
-from ..estimators import RowsLike, random_generator, validate_rows
+from ..estimators import RowsLike, check_sample_weight, random_generator, validate_rows
 from ..hooks import get_model
 from ..solvers import learned, share_of_batch
 from ..storage import Checkpoint
@@ -125,7 +125,7 @@ class RowMixture(  # pyright: ignore[reportIncompatibleMethodOverride]  # the `s
         X = validate_rows(self, X, reset=reset)
         if sample_weight is None:
             return X, None
-        return X, _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
+        return X, check_sample_weight(sample_weight, len(X))
 
     def _stated(self, X: Array, weight: Array | None) -> Problem:
         spec = get_model(self.model)

@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.special import logsumexp
 from sklearn.base import ClusterMixin
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.utils.validation import _check_sample_weight, check_is_fitted
+from sklearn.utils.validation import check_is_fitted
 
 import manifoldseq as ms
 from manifoldseq.estimators import (
@@ -21,7 +21,7 @@ from manifoldseq.estimators import (
     check_choice,
     check_number,
     check_parameters,
-    check_real,
+    check_sample_weight,
     check_whole,
     count_distinct,
     quoted,
@@ -524,11 +524,7 @@ class SubspaceKMeans(ClusterMixin, SubspaceCodes, ModelEstimator):
         """Return the positive weights (None if all are equal), and the frames that have them (None for all frames)."""
         if sample_weight is None:
             return None, None
-        weight = _check_sample_weight(
-            check_real(sample_weight, "sample_weight"), X, dtype=np.float64, ensure_non_negative=True
-        )
-        if not weight.any():  # scikit-learn 1.6 takes it
-            raise ValueError("sample_weight is zero for every frame: pass at least one non-zero weight")
+        weight = check_sample_weight(sample_weight, len(X))
         if weight.all():
             return weight, None
         return weight[weight > 0], weight > 0

@@ -17,7 +17,7 @@ from manifoldseq.estimators import (
     check_choice,
     check_number,
     check_parameters,
-    check_real,
+    check_sample_weight,
     check_whole,
     quoted,
     random_generator,
@@ -907,23 +907,9 @@ def _weighted(data: CheckedViews, sample_weight: ArrayLike | None, least: int = 
     """Return the rows with positive weights, and the weights; raise an error if there are too few."""
     if sample_weight is None:
         return data
-    weights = _weights(sample_weight, len(data.views[0]), least)
+    weights = check_sample_weight(sample_weight, len(data.views[0]), least=least)
     data = replace(data, weights=weights)
     return data if weights.all() else data.of_rows(np.flatnonzero(weights))
-
-
-def _weights(sample_weight: ArrayLike | None, N: int, least: int) -> Array:
-    """Validate the weights of N rows."""
-    weights = check_real(sample_weight, "sample_weight")
-    weights = np.asarray(weights, np.float64)
-    if weights.shape != (N,):
-        raise ValueError(f"sample_weight has shape {weights.shape} for {N} rows: pass one number for each row")
-    if not (np.isfinite(weights).all() and (weights >= 0).all()):
-        raise ValueError("sample_weight has a negative value, NaN or infinity: pass finite numbers of at least 0")
-    if np.count_nonzero(weights) < least:
-        positive = "no positive weight" if least == 1 else "fewer than two positive weights"
-        raise ValueError(f"sample_weight has {positive}: pass at least {least} above 0")
-    return weights
 
 
 def _covariance_bytes(covariance_type: str, sizes: tuple[int, ...], n_components: int) -> int:

@@ -317,7 +317,7 @@ BAD = {
     "starts of a number to choose": (lambda: SubspaceKMeans("auto", init=Y).fit(X), "does not support initial labels"),
     "too much shrinkage": (lambda: SubspaceKMeans(2, shrinkage=2).fit(X), "shrinkage=2 is not valid"),
     "an unknown objective": (lambda: SubspaceKMeans(2, objective="best").fit(X), "objective='best' is not known"),
-    "no weight": (lambda: SubspaceKMeans(2).fit(X, sample_weight=np.zeros(20)), "at least one non-zero"),
+    "no weight": (lambda: SubspaceKMeans(2).fit(X, sample_weight=np.zeros(20)), "sample_weight is zero for every row"),
     "too wide": (lambda: SubspaceKMeans(2).fit(np.eye(6, 6000)), "X has 6000 columns"),
     "NaN, mixture": (
         lambda: SubspaceKMeans(2).fit(np.where(HOLED == X, X, np.inf)),

@@ -48,7 +48,7 @@ def test_a_better_baseline_is_named() -> None:
     assert (
         found.winner in ("kernel ridge", "nearest neighbours") and f"baseline {found.winner} is better" in found.verdict
     )
-    assert "view 1, 1, to" in found.verdict or "view 1, 0, to" in found.verdict
+    assert "view 1, 1 to" in found.verdict or "view 1, 0 to" in found.verdict
 
 
 def test_both_views_count_without_a_target_and_missing_values_do_not() -> None:

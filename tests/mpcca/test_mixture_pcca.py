@@ -417,7 +417,7 @@ def test_weights_of_a_batch_count_rows():
         repeated.partial_fit(*(np.repeat(view, weights, axis=0) for view in views))
     np.testing.assert_allclose(weighted.mixture_.means, repeated.mixture_.means, atol=1e-9)
     np.testing.assert_allclose(weighted.mixture_.variances, repeated.mixture_.variances, atol=1e-9)
-    with pytest.raises(ValueError, match="sample_weight has no positive weight: pass at least 1 above 0"):
+    with pytest.raises(ValueError, match="sample_weight is zero for every row: pass at least 1 above 0"):
         weighted.partial_fit(*views, sample_weight=np.zeros(120))
 
 

@@ -63,7 +63,7 @@ def test_weights_of_maximum_likelihood_count_rows(covariance_type):
     for wrong, words in (
         (weights[1:], "has shape"),
         (-1.0 * weights, "finite numbers of at least 0"),
-        (0.0 * weights, "has fewer than two positive weights"),
+        (0.0 * weights, "is zero for every row: pass at least 2 above 0"),
     ):
         with pytest.raises(ValueError, match=words):
             MixturePCCA(2, 2, **options).fit(views, sample_weight=wrong)

@@ -14,7 +14,7 @@ from scipy.sparse import issparse
 from scipy.special import logsumexp
 from sklearn.base import ClassNamePrefixFeaturesOutMixin, DensityMixin, TransformerMixin, clone
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.utils.validation import _check_sample_weight, check_is_fitted
+from sklearn.utils.validation import check_is_fitted
 
 import manifoldseq as ms
 from manifoldseq.estimators import (
@@ -23,6 +23,7 @@ from manifoldseq.estimators import (
     check_number,
     check_optional,
     check_real,
+    check_sample_weight,
     check_whole,
     count_distinct,
     quoted,
@@ -532,12 +533,7 @@ class ProjectedMixture(  # pyright: ignore[reportIncompatibleMethodOverride]  # 
         rows = _as_mapped(X, rows)
         if sample_weight is None:
             return rows, None
-        weight = _check_sample_weight(
-            check_real(sample_weight, "sample_weight"), rows, dtype=np.float64, ensure_non_negative=True
-        )
-        if not weight.any():
-            raise ValueError("sample_weight is zero for every row: pass at least one positive weight")
-        return rows, weight
+        return rows, check_sample_weight(sample_weight, rows.shape[0])
 
     def _prepared(self, rows: Any, weight: Array | None) -> Data:
         """Validate and prepare rows for the model."""
