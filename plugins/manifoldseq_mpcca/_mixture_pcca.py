@@ -561,7 +561,7 @@ class MixturePCCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, DensityMixi
         for v, (view, size) in enumerate(zip((x, y), sizes, strict=True)):
             if view.shape[1] != size:
                 raise ValueError(f"pair_scores was passed {view.shape[1]} columns as view {v}: pass {size} columns")
-            remedy = "fill it by impute, or leave the row out, because pair_scores compares complete rows"
+            remedy = "fill it by impute, or remove the row, because pair_scores compares complete rows"
             check_values(view, f"view {v}", remedy)
         first = np.arange(sum(sizes)) < sizes[0]
         rows = np.asarray(y, np.float64)

@@ -169,7 +169,7 @@ def test_the_gradient_of_low_rank_noise_is_that_of_its_structure():
     ("params", "words"),
     [
         (dict(shrinkage=5.0), "shrinkage=5 requires low-rank noise: pass n_private, too"),
-        (dict(n_private=1, covariance_type="full"), "n_private requires diagonal noise: leave it out, or pass"),
+        (dict(n_private=1, covariance_type="full"), "n_private requires diagonal noise: remove n_private, or pass"),
         (dict(n_private=-1), "n_private=-1 is not valid"),
         (dict(update="old"), "update='old' is not known: choose 'expanded', 'joint' or 'conditional'"),
     ],

@@ -146,8 +146,8 @@ class VectorFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
         check_parameters(self, rules)
         if self.model is not None and self.n_components not in ("auto", _number_of(self.model)):
             warnings.warn(
-                f"n_components={self.n_components} is ignored, since model={quoted(self.model)} has its own number of "
-                "components: leave n_components out",
+                f"n_components={self.n_components} is ignored, since model={quoted(self.model)} has its own "
+                "number of components: remove n_components",
                 stacklevel=3,  # the decorator is in between
             )
         rows = _dense_rows(self, X, reset=True)

@@ -917,8 +917,8 @@ class LDSIdentifier(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None)
             n = "auto"
         elif self.n_states is None and n < (most := default_sizes(None, self.delay, d, max(lengths))[0]):
             warnings.warn(
-                f"sequence {int(np.argmin(lengths))} has {min(lengths)} time steps, so all systems have n_states={n} "
-                f"instead of {most}: leave short sequences out or set n_states",
+                f"sequence {int(np.argmin(lengths))} has {min(lengths)} time steps, so all systems have "
+                f"n_states={n} instead of {most}: remove short sequences, or set n_states",
                 stacklevel=3,
             )
         self.input_mean_, self.input_scale_ = standardization(U, self._removes_mean, bool(self.scale))

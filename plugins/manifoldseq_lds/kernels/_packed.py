@@ -75,7 +75,8 @@ def weights_of(beta: ArrayLike, N: int, U: Array, outputs: tuple[int, int]) -> A
     weights = real_array("beta", beta)
     if U.shape != outputs or weights.shape != (N,):
         raise ValueError(
-            f"beta has shape {weights.shape} and U {U.shape}: {N} systems need shapes {(N,)} and {outputs}"
+            f"beta has shape {weights.shape} and U has shape {U.shape}: pass beta of shape {(N,)} and U of shape "
+            f"{outputs}"
         )
     return weights
 
