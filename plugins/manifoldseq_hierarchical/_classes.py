@@ -80,7 +80,7 @@ def segment_codes(lengths: ArrayLike, n_frames: int) -> Codes:
         raise ValueError("segments must be whole numbers: pass the length of each segment, for example [40, 60]")
     if (lengths < 1).any():
         k = int((lengths < 1).argmax())
-        raise ValueError(f"segment {k} has length {lengths[k]} and is empty: leave it out")
+        raise ValueError(f"segment {k} has length {lengths[k]}: pass lengths of at least 1")
     if lengths.sum() != n_frames:
         raise ValueError(f"the segments have {lengths.sum()} frames but X has {n_frames}: pass lengths with this sum")
     return np.repeat(np.arange(len(lengths)), lengths)
@@ -141,8 +141,8 @@ def _partition(labels: NDArray, n_frames: int) -> Codes:
     """Return the codes of labels that put every frame in one class."""
     if labels.ndim == 2 or (labels.dtype.kind in "if" and (labels == -1).any()):
         raise ValueError(
-            "labels put frames in no class (-1) or in several classes (a matrix): pass partition=False to allow this, "
-            "or a list if the two arrays are the frames of two classes"
+            "labels put frames in no class (-1) or in several classes (a matrix): pass partition=False to allow "
+            "such labels, or pass a list [X0, X1] if the two arrays are the frames of two classes"
         )
     return class_codes(labels, n_frames)[1]
 

@@ -335,11 +335,13 @@ class HierarchicalSequenceEncoder(ClassNamePrefixFeaturesOutMixin, TransformerMi
         check_parameters(self, _RULES)
         if self.bytes_per_frame is not None and (self.subspace == "per-node" or self.n_groups is not None):
             raise ValueError(
-                "bytes_per_frame requires the defaults of subspace and n_groups: leave these two out, or set "
-                "segment_length instead of bytes_per_frame"
+                "bytes_per_frame requires the default values of subspace and n_groups: remove these two "
+                "arguments, or set segment_length instead of bytes_per_frame"
             )
         if self.relative is True and (self.subspace == "per-node" or self.n_groups is not None):
-            raise ValueError("relative=True requires the defaults of subspace and n_groups: leave these two out")
+            raise ValueError(
+                "relative=True requires the default values of subspace and n_groups: remove these two arguments"
+            )
         if self.relative is True and self.bits not in ("auto", 1, 2, 3):
             raise ValueError(f"bits={self.bits} with relative=True is not known: choose 1, 2, 3 or 'auto'")
         X = validate_rows(self, _of_rows(X), reset=True, finite=False, least=2)
@@ -357,8 +359,8 @@ class HierarchicalSequenceEncoder(ClassNamePrefixFeaturesOutMixin, TransformerMi
         if recall is not None and recall < _UNSURE:
             more = "pass bits and segment_length" if self.bytes_per_frame is None else "allow more bytes_per_frame"
             warnings.warn(
-                f"only {recall:.0%} of noisy copies of frames of X are found at their places with this storage: "
-                f"{more}, or pass more columns",
+                f"only {recall:.0%} of noisy copies of frames are found at the places of the frames with this "
+                f"storage: {more}, or pass frames with more columns",
                 stacklevel=2,
             )
         self.center_, self.components_, self.singular_values_ = made.center, made.components, made.singular_values
@@ -702,9 +704,7 @@ class HierarchicalSequenceEncoder(ClassNamePrefixFeaturesOutMixin, TransformerMi
         """
         check_number("tolerance", tolerance)
         if y is None:
-            raise ValueError(
-                "score compares places with the true places: pass y, the number of the true frame of each query"
-            )
+            raise ValueError("score requires the true places: pass y, the index of the true frame of each query")
         found = self.predict(X)
         truth = one_per_frame(y, len(found)).astype(np.float64)
         return float(np.mean(np.abs(found - truth) <= tolerance))
@@ -848,7 +848,9 @@ class HierarchicalSequenceEncoder(ClassNamePrefixFeaturesOutMixin, TransformerMi
         check_is_fitted(self, "index_")
         at = np.atleast_1d(_numbers(frames))
         if not (at.ndim == 1 and at.size and (at >= 0).all() and (at <= self.n_frames_ - 1).all()):
-            raise ValueError(f"frames must lie between 0 and {self.n_frames_ - 1}, the last frame of the sequence")
+            raise ValueError(
+                f"frames contains an index outside the sequence: pass indices from 0 to {self.n_frames_ - 1}"
+            )
         Z = self.index_.decode(at)
         return Z + self.center_ if self.components_ is None else Z @ self.components_ + self.center_
 
@@ -890,9 +892,9 @@ class HierarchicalSequenceEncoder(ClassNamePrefixFeaturesOutMixin, TransformerMi
         lost = doubt.smoothed if smooth else doubt.filtered
         if lost.mean() > 0.5:
             warnings.warn(
-                f"X does not move by speed={tuple(speed)} frames per query in {int((lost > 0.5).sum())} of {len(Z)} "
-                "queries, so their places are probably wrong: pass the range of the actual speeds (negative speeds "
-                "for a backward path)",
+                f"the places of {int((lost > 0.5).sum())} of {len(Z)} queries are probably wrong, because X does "
+                f"not seem to move by speed={tuple(speed)} frames per query: pass the range of the actual speeds "
+                "(negative speeds for a backward path)",
                 stacklevel=3,
             )
         return np.clip(places * width, 0, self.n_frames_ - 1), shares * (1 - lost)

@@ -81,7 +81,7 @@ def plot_storage(result: Any, ax: "Axes | None" = None) -> "Axes":
     """
     encoder = result.estimator if isinstance(result, Fitted) else result
     if not isinstance(encoder, HierarchicalSequenceEncoder) or not hasattr(encoder, "index_"):
-        raise ValueError(f"{type(encoder).__name__} is not a fitted HierarchicalSequenceEncoder: pass one")
+        raise ValueError(f"{type(encoder).__name__} is not a fitted HierarchicalSequenceEncoder: pass a fitted encoder")
     report = encoder.storage_report()
     sizes = np.array(list(report.parts.values())) / report.n_frames
     ax = prepared_axes(ax)

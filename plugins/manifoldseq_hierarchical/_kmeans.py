@@ -275,8 +275,8 @@ class SubspaceKMeans(ClusterMixin, SubspaceCodes, ModelEstimator):
             self.labels_[kept], self.labels_[~kept] = labels, self.predict(frames[~kept])
         if m is not None and len(self.components_) < m:
             warnings.warn(
-                f"n_components={m} is more than the {len(self.components_)} directions that {self.n_clusters_} means "
-                "span: only these directions are kept",
+                f"n_components={m} exceeds {len(self.components_)}, the number of directions in which the "
+                f"{self.n_clusters_} cluster means differ: the fit keeps {len(self.components_)} components",
                 stacklevel=2,
             )
         found = len(np.unique(self.labels_))
@@ -373,7 +373,10 @@ class SubspaceKMeans(ClusterMixin, SubspaceCodes, ModelEstimator):
     def rotation(self) -> Array:
         """Return the orthogonal matrix V, shape (d, d), for ``objective="printed"``; the mixture has no such matrix."""
         if self._is_mixture:
-            raise ValueError("the coordinates of objective='mixture' are not a rotation: choose objective='printed'")
+            raise ValueError(
+                "rotation is not defined for objective='mixture', whose coordinates are not a rotation: choose "
+                "objective='printed'"
+            )
         return super().rotation()
 
     @property
@@ -539,7 +542,8 @@ class SubspaceKMeans(ClusterMixin, SubspaceCodes, ModelEstimator):
         if isinstance(K, str):
             if not isinstance(self.init, str):
                 raise ValueError(
-                    "n_clusters='auto' chooses its own starts: leave init out, or pass a number of clusters"
+                    "n_clusters='auto' does not support initial labels or centroids: remove init, or pass the number "
+                    "of clusters as n_clusters"
                 )
         elif N < K:
             raise ValueError(f"X has n_samples={N} frames for n_clusters={K}: pass more frames or lower n_clusters")

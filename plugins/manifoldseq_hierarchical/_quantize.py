@@ -97,10 +97,11 @@ class ProductQuantizer:
         n, m = Z.shape
         if n < 256:
             raise ValueError(
-                f"product quantization needs at least 256 segments, but there are {n}: use bits, or more segments"
+                f"product quantization needs at least 256 segments, but there are {n}: pass bits instead of n_groups, "
+                "or pass more frames"
             )
         if m % groups:
-            raise ValueError(f"n_groups={groups} does not divide the {m} coordinates: choose a divisor")
+            raise ValueError(f"n_groups={groups} does not divide the {m} coordinates: choose a divisor of {m}")
         faiss = load_faiss()
         trained = faiss.ProductQuantizer(m, groups, 8)
         trained.cp.min_points_per_centroid = 1

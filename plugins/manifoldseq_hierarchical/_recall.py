@@ -46,7 +46,9 @@ def recall(model: Any, X: ArrayLike, y: ArrayLike | None, seed: int) -> ms.evalu
     frames = np.asarray(X)
     stored, asked, places = _split(frames, None if y is None else np.asarray(y))
     if len(stored) < _LEAST:
-        raise ValueError(f"{len(stored)} frames would be stored, but at least {_LEAST} are needed")
+        raise ValueError(
+            f"{len(stored)} frames of X would be stored, but the evaluation needs at least {_LEAST}: pass more frames"
+        )
     made: Any = clone(model)
     made.fit(stored)
     report = made.storage_report()

@@ -122,7 +122,10 @@ def draw_coordinates(ax: "Axes", result: Fitted) -> None:
 def _model(result: Any) -> SubspaceCodes:
     model = result.estimator if isinstance(result, Fitted) else result
     if not isinstance(model, SubspaceEncoder | SubspaceKMeans) or not hasattr(model, "components_"):
-        raise ValueError(f"{type(model).__name__} is not a fitted SubspaceEncoder or SubspaceKMeans: pass one")
+        raise ValueError(
+            f"{type(model).__name__} is not a fitted SubspaceEncoder or SubspaceKMeans: pass one of these fitted "
+            "estimators"
+        )
     return model
 
 

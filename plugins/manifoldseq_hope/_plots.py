@@ -49,8 +49,8 @@ def plot_filters(model: Any, ax: Any = None) -> Any:
     side = isqrt(filters.shape[1])
     if side**2 != filters.shape[1]:
         raise ValueError(
-            f"{type(model).__name__} was fitted to rows of {filters.shape[1]} columns, which are not square images: "
-            "pass a model of images"
+            f"{type(model).__name__} was fitted to rows of {filters.shape[1]} columns, which are not square "
+            "images: pass a model that was fitted to square images"
         )
     order = np.argsort(-weights, kind="stable")[:_TILES]
     columns = int(np.ceil(np.sqrt(len(order))))

@@ -71,7 +71,7 @@ def manifoldseq_models() -> Iterator[hooks.ModelSpec]:
         solver="em",
         example=at("example"),
         input="samples",
-        summary="Mixture of von Mises-Fisher distributions of unit rows, without projection",
+        summary="Mixture of von Mises-Fisher distributions for rows of unit length, without projection",
         reference="Banerjee, Dhillon, Ghosh, Sra, JMLR 6 (2005)",
     )
     at = "manifoldseq_hope.mixtures._cosines:{}".format

@@ -22,7 +22,7 @@ def manifoldseq_solvers() -> Iterator[hooks.SolverSpec]:
     for name, factory, summary in (
         ("lbfgs", "lbfgs", "Limited-memory BFGS"),
         ("bb", "bb", "Barzilai-Borwein steps with a nonmonotone search"),
-        ("tr", "tr", "Trust regions with truncated conjugate gradients and exact Hessian products"),
+        ("tr", "tr", "Trust regions with truncated conjugate gradients and exact Hessian-vector products"),
     ):
         yield hooks.SolverSpec(
             f"jax:{name}",

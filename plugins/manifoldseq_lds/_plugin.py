@@ -87,13 +87,13 @@ def manifoldseq_kernels() -> Iterator[hooks.KernelSpec]:
             "binet-cauchy",
             "kernels._binet_cauchy:BinetCauchyKernel",
             {},
-            "Discounted products of the outputs that follow the first states, as a determinant or a trace",
+            "Discounted inner products of the outputs that start from the first states, as a determinant or a trace",
         ),
         (
             "grassmann",
             "kernels._grassmann:GrassmannKernel",
             {},
-            "Projection kernel of the observability subspaces of the first steps",
+            "Projection kernel of observability subspaces over a finite number of steps",
         ),
         (
             "symmetric-projection",
@@ -186,7 +186,7 @@ def manifoldseq_estimators() -> Iterator[hooks.EstimatorSpec]:
     yield hooks.EstimatorSpec(
         "lds-kernel-matrix",
         factory="manifoldseq_lds.clustering._kernel_matrix:LDSKernelMatrix",
-        summary="Kernel values between sequences and those of the fit, for estimators with a precomputed kernel",
+        summary="Kernel values between the given and the fitted sequences, for estimators with a precomputed kernel",
     )
     yield hooks.EstimatorSpec(
         "lds-spectral",
@@ -223,7 +223,7 @@ def manifoldseq_estimators() -> Iterator[hooks.EstimatorSpec]:
         "pyramid-pooling",
         factory="manifoldseq_lds.videos._pooling:PyramidPooling",
         models=("lds.dictionary", "lds.mean-stable"),
-        summary="Largest sparse codes of the blocks of a sequence or video in each cell of a pyramid",
+        summary="Maximum of the sparse codes in each cell of a pyramid, for the blocks of a sequence or video",
     )
 
 
@@ -235,9 +235,9 @@ def manifoldseq_rules() -> Iterator[hooks.RuleSpec]:
         (
             "canonical",
             "CanonicalMean",
-            "The system with the smallest mean squared distance to the members, if singular values of A are bounded",
+            "The system with the smallest mean squared distance to the members, among systems with a bounded A",
         ),
-        ("medoid", "Medoid", "The member with the smallest mean squared distance to the others"),
+        ("medoid", "Medoid", "The member with the smallest mean squared distance to the other members"),
     ):
         yield hooks.RuleSpec(
             name,
@@ -261,16 +261,17 @@ def manifoldseq_plots() -> Iterator[hooks.PlotSpec]:
         "lds-spectra",
         accepts="manifoldseq_lds._plots:accepts_systems",
         draw="manifoldseq_lds._plots:draw_spectra",
-        summary="Eigenvalues of transition matrices as estimated, before stabilization: the angle is the frequency of "
-        "a mode, the radius its persistence. Centres of clusters are means of stabilized systems",
+        summary="Eigenvalues of the estimated transition matrices before stabilization. The angle of an eigenvalue is "
+        "the frequency of a mode, and the radius is its persistence. Centres of clusters are means of stabilized "
+        "systems",
     )
     yield hooks.PlotSpec(
         "lds-reconstruction",
         accepts="manifoldseq_lds._plots:accepts_sequences",
         draw="manifoldseq_lds._plots:draw_median_reconstruction",
         summary=(
-            "The sequence with the median forecast error, in the three channels with the largest variance: its record "
-            "and the reconstruction by its system. A forecast by the mean has an error of 1"
+            "The sequence with the median forecast error, as recorded and as reconstructed by its system, in the "
+            "three channels with the largest variance. A forecast by the mean has an error of 1"
         ),
     )
     yield hooks.PlotSpec(
@@ -278,8 +279,8 @@ def manifoldseq_plots() -> Iterator[hooks.PlotSpec]:
         accepts="manifoldseq_lds._plots:accepts_sequences",
         draw="manifoldseq_lds._plots:draw_worst_reconstruction",
         summary=(
-            "The sequence with the largest forecast error, in the three channels with the largest variance: its record "
-            "and the reconstruction by its system"
+            "The sequence with the largest forecast error, as recorded and as reconstructed by its system, in "
+            "the three channels with the largest variance"
         ),
     )
 

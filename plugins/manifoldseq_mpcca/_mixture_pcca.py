@@ -553,15 +553,15 @@ class MixturePCCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, DensityMixi
         sizes = self.mixture_.views
         if len(sizes) != 2:
             raise ValueError(
-                f"pair_scores compares rows of two views, but this mixture has {len(sizes)}: fit a mixture to the two "
-                "views only"
+                f"pair_scores compares rows of two views, but this mixture has {len(sizes)} views: fit a mixture "
+                "to the two views only"
             )
         check_names([X, Y], getattr(self, "feature_names_in_", None), type(self).__name__)
         x, y = (as_view(item, v) for v, item in enumerate((X, Y)))
         for v, (view, size) in enumerate(zip((x, y), sizes, strict=True)):
             if view.shape[1] != size:
                 raise ValueError(f"pair_scores was passed {view.shape[1]} columns as view {v}: pass {size} columns")
-            remedy = "fill it by impute, or leave the row out, because pair_scores compares complete rows"
+            remedy = "fill it by impute, or remove the row, because pair_scores compares complete rows"
             check_values(view, f"view {v}", remedy)
         first = np.arange(sum(sizes)) < sizes[0]
         rows = np.asarray(y, np.float64)
@@ -645,7 +645,9 @@ class MixturePCCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, DensityMixi
         names = given_names(items, names)
         views = check_views(items, missing=self.missing == "em", names=names)
         if self.target is not None and not 0 <= self.target < len(views):
-            raise ValueError(f"target={self.target} is not one of the {len(views)} views: pass 0 to {len(views) - 1}")
+            raise ValueError(
+                f"target={self.target} is not one of the {len(views)} views: pass an index from 0 to {len(views) - 1}"
+            )
         if self.covariance_type == "full":
             _check_whole_views(views)
         data = _weighted(CheckedViews(views, holes=kinds(views)), sample_weight)
@@ -858,7 +860,7 @@ def _additive_of(problem: ms.Problem) -> Any:
     additive: Any = problem.objective.additive
     if additive is None or not additive.plain:
         raise ValueError(
-            f"partial_fit needs a model with statistics and updates, which {problem.data.spec.name!r} lacks: use fit"
+            f"partial_fit requires statistics and updates, but the model {problem.data.spec.name!r} lacks them: use fit"
         )
     return additive
 

@@ -206,7 +206,7 @@ def prepare(
         if n_private is None and shrinkage:
             raise ValueError(f"shrinkage={shrinkage:g} requires low-rank noise: pass n_private, too (0 is allowed)")
         if n_private is not None and full:
-            raise ValueError("n_private requires diagonal noise: leave it out, or pass covariance_type='diag'")
+            raise ValueError("n_private requires diagonal noise: remove n_private, or pass covariance_type='diag'")
         data = checked(data, views, n_components, n_latent + (n_private or 0), n_latent, full, bool(shrinkage))
     moments: Any = data.moments
     floor = noise_floor * moments.variance if data.floor is None else data.floor

@@ -305,7 +305,9 @@ def _floats(parts: Any) -> tuple[Array, ...]:
 def check_fits(sizes: tuple[int, ...], N: int, n_components: int, n_latent: int) -> None:
     """Raise ValueError for a mixture that is too large for views of these sizes and N rows."""
     if len(sizes) < 2 and n_latent:  # without a latent vector it is a mixture of Gaussians
-        raise ValueError("one view was passed: pass at least two, as (X, Y) or as a list [X, Y], or n_latent=0")
+        raise ValueError(
+            "one view was passed: pass at least two views, as (X, Y) or as a list [X, Y], or set n_latent=0"
+        )
     if n_components > N:
         raise ValueError(f"n_components={n_components} exceeds the {N} rows of the data: lower n_components")
     if n_latent > min(sizes):

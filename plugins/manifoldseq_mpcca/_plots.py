@@ -49,7 +49,7 @@ def plot_shared(mixture: Any, ax: Any = None) -> Any:
         places, colour = np.arange(K) + (v - (V - 1) / 2) * width, line_style(v)["color"]
         ax.bar(places, shares[:, v], width, label=view_label(v, names), color=colour)
     ax.set_xticks(range(K), [f"{k}\n{weight:.0%}" for k, weight in enumerate(mixture.weights)])
-    ax.set(xlabel="component, weight", ylabel="shared variance", ylim=(0, 1), title="What the views share")
+    ax.set(xlabel="component, weight", ylabel="shared variance", ylim=(0, 1), title="Shared variance of the views")
     ax.legend(ncols=3 if names is None else 2, borderaxespad=5.5, **_BELOW)
     return ax
 
@@ -95,7 +95,7 @@ def draw_columns(ax: Any, result: Any) -> None:
         place += len(best)
     ax.set_yticks(range(place), ticks)
     ax.invert_yaxis()
-    ax.set(xlabel="shared variance", xlim=(0, 1), title="Columns that are shared most")
+    ax.set(xlabel="shared variance", xlim=(0, 1), title="Columns with the largest shared variance")
     ax.tick_params(axis="y", labelsize="small")
     ax.legend(ncols=3, borderaxespad=4.5, **_BELOW)
 

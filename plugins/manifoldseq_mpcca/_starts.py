@@ -227,5 +227,6 @@ def check_init(
     if (init.n_components, init.views, init.n_latent, init.full, init.private) != wanted:
         kind = "full" if full else f"private={private}" if private else "diag"
         raise ValueError(
-            f"init is {quoted(init)}: pass a Mixture with K={n_components}, views={sizes}, d={n_latent}, {kind}"
+            f"init={quoted(init)} is not valid: pass a Mixture with K={n_components}, views={sizes}, d={n_latent}, "
+            f"{kind}"
         )

@@ -228,7 +228,8 @@ def _read_arrays(path: Path) -> dict[str, NDArray[np.float32]]:
     for name, array in found.items():
         if array.ndim != 2 or array.dtype.kind not in "iuf":
             raise ValueError(
-                f"{path}, array {quoted(name)} has shape {array.shape} of {array.dtype}: save (T, d) numbers"
+                f"{path}, array {quoted(name)} has shape {array.shape} and dtype {array.dtype}: save an array of "
+                "numbers of shape (T, d)"
             )
     if len({len(array) for array in found.values()}) > 1:
         raise ValueError(f"{path} has different numbers of descriptors: save paired descriptors, row by row")

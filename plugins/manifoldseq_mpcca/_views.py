@@ -95,9 +95,11 @@ def check_names(items: list[Any], names: Names | None, name: str) -> None:
         found = column_names(item)
         if found is not None and found != list(known):
             wrong = next((one for one in found if one not in set(known)), None)
-            what = "in another order" if wrong is None else f"and one is {wrong!r}"
+            what = f"has the column {wrong!r}, which is missing in" if wrong is not None else "lacks columns of"
+            if wrong is None and len(found) == len(known):
+                what = "has its columns in another order than"
             raise ValueError(
-                f"view {v} does not have the columns that this {name} was fitted on, {what}: "
+                f"view {v} {what} the data to which this {name} was fitted: "
                 f"pass {', '.join(known[:6])}{' and so on' if len(known) > 6 else ''}"
             )
 
@@ -129,7 +131,7 @@ def check_values(
                 raise ValueError(f"{where} has NaN {place}: {remedy}")
             if np.isinf(value):
                 raise ValueError(f"{where} has infinity {place}: remove or clip it")
-            raise ValueError(f"{where} has {value:.3g} {place}, too large to be squared: rescale the column")
+            raise ValueError(f"{where} has {value:.3g} {place}, which is too large to be squared: rescale the column")
 
 
 def as_list(X: ViewsLike, *more: ArrayLike | None) -> list[Any]:
@@ -224,8 +226,8 @@ class Moments:
             tiny = np.flatnonzero((widest < SMALLEST) & (widest > 16 * np.finfo(_eps_dtype(view)).eps * np.abs(shift)))
             if len(tiny):
                 raise ValueError(
-                    f"{column(int(tiny[0]), of_view)} of view {v} varies by {widest[tiny[0]]:.3g}, "
-                    "too little to be squared: rescale the column"
+                    f"{column(int(tiny[0]), of_view)} of view {v} varies by {widest[tiny[0]]:.3g}, which is too "
+                    "little to be squared: rescale the column"
                 )
             # about the first row, so that squares do not cancel; a column is constant if rounding explains its variance
             offset = first / count
@@ -309,16 +311,17 @@ def check_bounded(views: list[View], moments: Moments, n_latent: int, full: bool
     >>> check_bounded([x, 2 * x[:, :1]], Moments.of([x, 2 * x[:, :1]]), n_latent=1, full=False)
     Traceback (most recent call last):
     ...
-    ValueError: column 0 of view 1 is a linear function of column 0 of view 0, and the likelihood of collinear columns \
-has no maximum: leave one of them out, or fit the estimator mixture-pcca (MixturePCCA), whose noise has a lower bound
+    ValueError: column 0 of view 1 is a linear function of column 0 of view 0, and the likelihood of collinear \
+columns has no maximum: remove one of these columns, or fit the estimator mixture-pcca (MixturePCCA), whose noise has \
+a lower bound
     """
     sizes = [view.shape[1] for view in views]
     D, n = sum(sizes), len(views[0])
     remedy = "fit the estimator mixture-pcca (MixturePCCA), whose noise has a lower bound"
     if full and n <= D:
         raise ValueError(
-            f"{n} rows of {D} columns leave the likelihood of full noise without a maximum: pass more rows, "
-            f'covariance_type="diag", or {remedy}'
+            f"with {n} rows and {D} columns, the likelihood of a model with full noise covariance has no maximum: pass "
+            f'more rows, covariance_type="diag", or {remedy}'
         )
     # C = sum z z' / n of the standardized rows z, (D, D)
     scale, C = np.sqrt(moments.variance), np.zeros((D, D))
@@ -332,8 +335,8 @@ has no maximum: leave one of them out, or fit the estimator mixture-pcca (Mixtur
         if len(others) <= most:
             of = ", ".join(names[i] for i in others)
             raise ValueError(
-                f"{names[j]} is a linear function of {of}, and the likelihood of collinear columns has no maximum: "
-                f"leave one of them out, or {remedy}"
+                f"{names[j]} is a linear function of {of}, and the likelihood of collinear columns has no "
+                f"maximum: remove one of these columns, or {remedy}"
             )
 
 

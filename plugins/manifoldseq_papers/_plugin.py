@@ -143,7 +143,7 @@ def manifoldseq_solvers() -> Iterator[hooks.SolverSpec]:
         "penalty-sgd",
         factory="manifoldseq_papers.hope._penalty_sgd:PenaltySGD",
         needs=("value_and_gradient", "terms"),
-        summary="Algorithm 1 of the HOPE paper: mini-batch gradient steps, renormalized; as printed or repaired",
+        summary="Algorithm 1 of the HOPE paper, as printed or repaired: mini-batch gradients and renormalization",
     )
 
 

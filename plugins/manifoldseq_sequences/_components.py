@@ -67,7 +67,7 @@ def gram_of(name: str, kernel: Any, sequences: Sequence[Array], n_clusters: int 
     packed = fitted.pack(items)
     K = np.asarray(fitted.cross(packed, packed), dtype=float)
     if not np.isfinite(K).all():
-        raise ValueError(f"the kernel {name!r} has values that are not finite: check the kernel, or use others")
+        raise ValueError(f"the kernel {name!r} has values that are not finite: check the kernel, or pass other kernels")
     return fitted, (K + K.T) / 2
 
 

@@ -101,7 +101,7 @@ class KernelsOfSequences(ObjectParameters, BaseEstimator):
             except ValueError as error:
                 if not optional:
                     raise
-                return None, f"the kernel {quoted(name)} does not apply: {error}"
+                return None, f"the kernel {quoted(name)} does not apply to these sequences: {error}"
 
         def begin() -> tuple[dict[str, Any], ms.Measures]:
             state = {"rows": np.arange(len(sequences)), **(start or {}), "grams": ()}
@@ -165,7 +165,7 @@ class KernelsOfSequences(ObjectParameters, BaseEstimator):
 def several(sequences: list[Array]) -> None:
     """Raise ValueError unless there are two sequences or more."""
     if len(sequences) < 2:
-        raise ValueError("X has 1 sequence (n_samples=1), but kernels compare sequences: pass 2 or more")
+        raise ValueError("X has 1 sequence (n_samples=1), but kernels compare sequences: pass at least two sequences")
 
 
 def available() -> list[str]:

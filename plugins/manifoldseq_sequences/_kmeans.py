@@ -180,11 +180,17 @@ class SequenceKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterM
         sequences, rng = self._sequences(X, reset=True), random_generator(self.random_state)
         K = None if self.n_clusters == AUTO else int(self.n_clusters)
         if len(sequences) < (LEAST if K is None else K):
-            said = f"n_clusters={self.n_clusters!r}" + (", which compares halves of the data" if K is None else "")
-            remedy = (
-                f"pass {LEAST} or more, or set n_clusters" if K is None else "pass more sequences or lower n_clusters"
+            said = (
+                f", but n_clusters={AUTO!r} compares clusterings of halves of the data"
+                if K is None
+                else f" for n_clusters={self.n_clusters!r}"
             )
-            raise ValueError(f"X has {len(sequences)} sequences for {said}: {remedy}")
+            remedy = (
+                f"pass {LEAST} or more sequences, or set n_clusters"
+                if K is None
+                else "pass more sequences or lower n_clusters"
+            )
+            raise ValueError(f"X has {len(sequences)} sequences{said}: {remedy}")
         several(sequences)
         rows = np.arange(len(sequences))
         if len(rows) > REFERENCE:
@@ -305,6 +311,6 @@ def cost_of_choice(estimator: Any, X: SequencesLike) -> str:
         return ""
     clusters = numbers_of_clusters(len(X))
     return (
-        f"n_clusters='auto': n_clusters {clusters[0]} to {clusters[-1]} by the agreement of random halves, under a sum "
-        "of kernels"
+        f"n_clusters='auto' compares n_clusters from {clusters[0]} to {clusters[-1]} by the agreement of "
+        "clusterings of random halves, under a sum of kernels"
     )

@@ -24,7 +24,7 @@ def _check_classes(model: Any) -> None:
     if hasattr(model, "targets_"):
         return
     known = "was fitted without y" if hasattr(model, "components_") else "is not fitted yet"
-    raise AttributeError(f"this SequenceNeighbors {known}: pass classes as fit(X, y) to predict them")
+    raise AttributeError(f"this SequenceNeighbors {known}: call fit(X, y) with the classes y before predict")
 
 
 class SequenceNeighbors(ClassesOfSequences):
@@ -110,8 +110,8 @@ class SequenceNeighbors(ClassesOfSequences):
         most = len(known) - (X is None)
         if n > most:
             raise ValueError(
-                f"n_neighbors={n}, but there are {most} sequences to choose from: lower n_neighbors, or fit more "
-                "sequences"
+                f"n_neighbors={n} exceeds {most}, the number of sequences that can be neighbours: lower "
+                "n_neighbors, or fit more sequences"
             )
         Z = known if X is None else self._joined(self._coordinates(self._sequences(X, reset=False)))
         squared = np.square(Z).sum(axis=1)[:, None] + np.square(known).sum(axis=1) - 2 * Z @ known.T
@@ -137,7 +137,7 @@ class SequenceNeighbors(ClassesOfSequences):
         """Return the accuracy of `predict`."""
         check_is_fitted(self, "components_")
         if y is None:
-            raise ValueError("score compares predicted classes with y: pass y, or use score_samples without classes")
+            raise ValueError("score requires the classes y: pass y, or call score_samples, which does not use classes")
         return float(super().score(X, y, sample_weight))
 
     def score_samples(self, X: SequencesLike | None = None) -> Array:

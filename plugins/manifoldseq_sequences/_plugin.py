@@ -49,7 +49,7 @@ def manifoldseq_kernels() -> Iterator[hooks.KernelSpec]:
         ),
         ("shape", "ShapeKernel", _OFFSET, "Curves, resampled to equal length and standardized"),
         ("warping", "WarpingKernel", {}, "Dynamic time warping of resampled sequences within a band"),
-        ("convolutions", "ConvolutionsKernel", {}, "Responses to random convolutions of many spacings"),
+        ("convolutions", "ConvolutionsKernel", {}, "Responses to random convolutions with many dilations"),
     ):
         yield hooks.KernelSpec(name, factory=f"{_AT}_{name}:{target}", invariances=invariances, summary=summary)
 
@@ -73,5 +73,5 @@ def manifoldseq_estimators() -> Iterator[hooks.EstimatorSpec]:
     yield hooks.EstimatorSpec(
         "sequence-neighbors",
         factory=at("_neighbors:SequenceNeighbors"),
-        summary="Nearest neighbours of sequences under a kernel that cross-validation chooses, and scores of outliers",
+        summary="Nearest neighbours of sequences under a kernel that cross-validation chooses, and outlier scores",
     )

@@ -62,7 +62,7 @@ class ClassesOfSequences(ClassifierMixin, KernelsOfSequences):
                 self.classes_, targets = np.unique(labels, return_inverse=True)
             except TypeError:
                 raise ValueError(
-                    "y mixes types that cannot be compared, such as words and numbers: pass one type"
+                    "y mixes classes that cannot be sorted, such as words and numbers: pass classes of one type"
                 ) from None
         several(sequences)
         n_classes = None if targets is None else len(self.classes_)
@@ -91,7 +91,10 @@ class ClassesOfSequences(ClassifierMixin, KernelsOfSequences):
         began = time.perf_counter()
         folds = min(FOLDS, int(np.bincount(targets).min()))
         if folds < 2:
-            note = "a class has one sequence, which cannot be held out: all descriptions have equal weights"
+            note = (
+                "a class has only one sequence, so cross-validation cannot compare the kernels: all kernels have "
+                "equal weights"
+            )
             return Choice([], {"kernel": _equal(list(coordinates))}, [note], time.perf_counter() - began)
         splits = [
             split

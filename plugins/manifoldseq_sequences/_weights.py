@@ -34,7 +34,7 @@ STARTS_OF_ALL = 12
 COMPARED = (200, 20)
 """Stability is measured on 200 sequences, or on 20 per cluster if that is more."""
 LEAST_PER_CLUSTER = 4
-"""With fewer sequences per cluster, halves are not compared and all descriptions have equal weights."""
+"""With fewer sequences per cluster, halves are not compared and all kernels have equal weights."""
 UNSURE = 0.05
 """A stability s has the weight ``s / (1 - s + 0.05)``: 20 if halves agree perfectly, about 1 for s = 0.5. With 0.1
 instead of 0.05, a single informative description among noise no longer dominates (two patterns: an adjusted Rand index
@@ -84,10 +84,10 @@ def learned_weights(coordinates: Mapping[str, Array], n_clusters: int, rng: np.r
     names = [name for name, Z in coordinates.items() if Z.shape[1]]
     if not names:
         raise ValueError(
-            "all sequences are equal under every kernel, so that there are no clusters: pass sequences that differ"
+            "all sequences are equal under every kernel, so there are no clusters: pass sequences that differ"
         )
     if n_clusters < 2 or N < LEAST_PER_CLUSTER * n_clusters or len(names) < 2:
-        few = f"{N} sequences are too few to compare clusterings of halves: all descriptions have equal weights"
+        few = f"{N} sequences are too few to compare clusterings of halves of the data: all kernels have equal weights"
         notes = [few] if len(names) > 1 and n_clusters > 1 else []
         return _equal(names, notes, time.perf_counter() - began)
     rows = np.sort(rng.permutation(N)[: max(COMPARED[0], COMPARED[1] * n_clusters)])
@@ -109,7 +109,12 @@ def learned_weights(coordinates: Mapping[str, Array], n_clusters: int, rng: np.r
     weights = prior * sure / (1 - sure + UNSURE) * (ALONE + confirmed) * balance**BALANCE * (above > 0)
     notes = []
     if not weights.sum() > 0:
-        notes = ["no description has clusters that are more separated than noise: all have equal weights"]
+        notes = [
+            (
+                "no kernel finds clusters that are better separated than clusters of noise: all kernels have equal "
+                "weights"
+            )
+        ]
         weights = np.ones(len(names))
     weights = np.where(weights >= LEAST_WEIGHT * weights.sum(), weights, 0.0)
     weights /= weights.sum()

@@ -385,7 +385,7 @@ def test_product_quantization():
     assert encoder.score(Q, t) > 0.7
     with pytest.raises(ValueError, match="does not divide"):
         HierarchicalSequenceEncoder(20, n_groups=7).fit(X)
-    with pytest.raises(ValueError, match="use bits, or more segments"):
+    with pytest.raises(ValueError, match="pass bits instead of n_groups, or pass more frames"):
         HierarchicalSequenceEncoder(200, n_groups=8).fit(X)
 
 
@@ -395,9 +395,9 @@ def test_product_quantization():
      ({"branching": 1}, "at least 2"), ({"levels": -1}, "at least 0"), ({"bits": 5}, "choose 1, 2, 3, 4"),
      ({"bits": 4, "relative": True}, "choose 1, 2, 3"),
      ({"bytes_per_frame": 0.01}, "pass at least"),
-     ({"bytes_per_frame": 1, "n_groups": 2}, "defaults of subspace and n_groups"),
-     ({"bytes_per_frame": 1, "subspace": "per-node"}, "defaults of subspace and n_groups"),
-     ({"relative": True, "n_groups": 2}, "leave these two out"),
+     ({"bytes_per_frame": 1, "n_groups": 2}, "default values of subspace and n_groups"),
+     ({"bytes_per_frame": 1, "subspace": "per-node"}, "default values of subspace and n_groups"),
+     ({"relative": True, "n_groups": 2}, "remove these two arguments"),
      ({"segment_length": "long"}, "segment_length='long'"),
      ({"subspace": "own"}, "'shared' or 'per-node'"),
      ({"summary": "max"}, "'mean' or 'key'"), ({"beam": 0}, "beam=0"), ({"n_groups": 0}, "n_groups=0"),
@@ -445,12 +445,12 @@ def test_frames_that_do_not_fit_raise_an_error(walk):
         encoder.score(walk[:2], [0])
     with pytest.raises(ValueError, match="tolerance=-1"):
         encoder.score(walk[:2], [0, 1], tolerance=-1)
-    with pytest.raises(ValueError, match="pass y, the number of the true frame"):
+    with pytest.raises(ValueError, match="pass y, the index of the true frame"):
         encoder.score(walk[:2])
     assert encoder.score(walk[:9], np.arange(9)[:, None]) == encoder.score(walk[:9], np.arange(9))
-    with pytest.raises(ValueError, match="between 0 and 2999"):
+    with pytest.raises(ValueError, match="pass indices from 0 to 2999"):
         encoder.decode([3000])
-    with pytest.raises(ValueError, match="between 0 and 2999"):
+    with pytest.raises(ValueError, match="pass indices from 0 to 2999"):
         encoder.decode("last")
     assert encoder.n_frames_ == 3000, "a portion that raises an error has no effect"
 

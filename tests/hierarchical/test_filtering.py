@@ -93,7 +93,7 @@ def test_a_wrong_range_of_speeds_loses_and_says_so(known, name, smooth):
     """Else the range says nothing: transitions that leak from cell to cell let every speed through."""
     (t, speed), (X, encoder) = WRONG[name], known
     Q = X[t] + 2 * np.random.default_rng(0).standard_normal((len(t), 64), dtype=np.float32)
-    with pytest.warns(UserWarning, match="does not move by speed"):
+    with pytest.warns(UserWarning, match="does not seem to move by speed"):
         places, probabilities = encoder.match_proba(Q, speed=speed, smooth=smooth)
     wrong = np.abs(places - t) > 10
     assert wrong.mean() > 0.4

@@ -250,7 +250,7 @@ BAD = {
     "a class without frames": ((X, 2 * Y), {"partition": False}, "class 1 has no frame"),
     "a huge label": ((X, 10**12 * Y), {"partition": False}, "class 1 has no frame"),
     "only frames in no class": ((X, 0 * Y - 1), {"partition": False}, "class 0 has no frame"),
-    "two classes as a tuple": ((X, X), {}, "a list if the two arrays are the frames of two classes"),
+    "two classes as a tuple": ((X, X), {}, "if the two arrays are the frames of two classes"),
     "squares that vanish": ((1e-200 * X, Y), {}, "underflow in float64: scale X up"),
 }
 

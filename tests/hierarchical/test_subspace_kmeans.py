@@ -314,7 +314,7 @@ BAD = {
         lambda: SubspaceKMeans("auto", objective="printed").fit(X),
         "which is not defined for objective='printed'",
     ),
-    "starts of a number to choose": (lambda: SubspaceKMeans("auto", init=Y).fit(X), "chooses its own starts"),
+    "starts of a number to choose": (lambda: SubspaceKMeans("auto", init=Y).fit(X), "does not support initial labels"),
     "too much shrinkage": (lambda: SubspaceKMeans(2, shrinkage=2).fit(X), "shrinkage=2 is not valid"),
     "an unknown objective": (lambda: SubspaceKMeans(2, objective="best").fit(X), "objective='best' is not known"),
     "no weight": (lambda: SubspaceKMeans(2).fit(X, sample_weight=np.zeros(20)), "sample_weight is zero for every row"),
@@ -380,7 +380,7 @@ def test_few_frames_are_few_clusters():
 
 def test_more_components_than_means_span_are_told():
     X = np.random.default_rng(0).standard_normal((90, 6)) + 4 * np.repeat(np.eye(6)[:3], 30, axis=0)
-    with pytest.warns(UserWarning, match="n_components=4 is more than the 2 directions"):
+    with pytest.warns(UserWarning, match="n_components=4 exceeds 2, the number of directions"):
         model = SubspaceKMeans(3, n_components=4, random_state=0).fit(X)
     assert len(model.components_) == 2
 

@@ -299,8 +299,8 @@ def test_an_interrupted_fit_resumes(tmp_path):
         ({"power": 0}, "power=0 is not valid"),
         ({"kmeans": "soft"}, "kmeans='soft' is not known: choose 'triangle' or 'distance'"),
         ({"threshold": np.nan}, "threshold=nan"),
-        ({"model": np.mean}, "gives no features of patches"),
-        ({"model": LABELS}, "gives no features of patches"),
+        ({"model": np.mean}, "cannot compute features of patches"),
+        ({"model": LABELS}, "cannot compute features of patches"),
     ],
     fast=6,
 )
@@ -318,7 +318,7 @@ def test_bad_images_raise_an_error():
     for call in (features.fit, features.transform):
         with pytest.raises(ValueError, match="image 17 of X has NaN or infinity"):
             call(bad)
-    with pytest.raises(ValueError, match=r"X has shape \(24, 8, 8, 1, 1\): pass images, \(N, H, W\), "):
+    with pytest.raises(ValueError, match=r"X has shape \(24, 8, 8, 1, 1\): pass images of shape \(N, H, W\), "):
         features.fit(IMAGES[..., None, None])
     with pytest.raises(ValueError, match=r"X has images of shapes \(7, 8\), \(8, 8\): resize all images to one shape"):
         features.fit([IMAGES[0], IMAGES[1, 1:]])

@@ -181,7 +181,7 @@ def model_systems(X):
     ("params", "sentence"),
     [
         ({"alpha": 0.0}, "alpha=0.0"),
-        ({"alpha": 50.0}, "leaves every code at zero"),
+        ({"alpha": 50.0}, "every code is zero for alpha="),
         ({"n_atoms": 30}, "24 sequences for n_atoms=30"),
         ({"method": "svd"}, "method='svd' is not known: choose 'lbfgs', 'canonical', 'pgd'"),
         ({"method": "medoid"}, "method='medoid' is not known: choose 'lbfgs'"),
@@ -210,12 +210,12 @@ def test_coder_with_a_learned_dictionary_gives_its_codes(data):
 
 def test_coder_says_when_every_code_is_zero(data):
     coder = LDSSparseCoder("all", alpha=50.0).fit(data)
-    with pytest.warns(UserWarning, match="alpha=50 leaves every code at zero"):
+    with pytest.warns(UserWarning, match="every code is zero for alpha=50"):
         assert not coder.transform(data).any()
 
 
 def test_mini_batches_keep_to_what_began(data):
-    with pytest.raises(ValueError, match="leaves every code at zero"):
+    with pytest.raises(ValueError, match="every code is zero for alpha="):
         learner(alpha=50.0).partial_fit(data)
     model = learner().partial_fit(data)
     with pytest.raises(ValueError, match="n_atoms=5 but the dictionary has 3 atoms"):

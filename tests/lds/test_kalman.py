@@ -311,7 +311,9 @@ def test_a_likelihood_that_is_not_finite_ends_the_sweeps(monkeypatch):
         return better, filtered
 
     monkeypatch.setattr(_missing, "sweep", failing)
-    with pytest.warns(UserWarning, match=r"the likelihood of 3 of 4 sequences \(first: number 0\) is not finite"):
+    with pytest.warns(
+        UserWarning, match=r"the likelihood of 3 of 4 sequences \(the first is sequence 0\) is not finite"
+    ):
         found = identifier.interpolate(holed)
     np.testing.assert_allclose(found[0], twice[0])
     t = np.arange(60)
@@ -395,6 +397,6 @@ def test_an_irregular_channel_or_step_raises_an_error():
         LDSIdentifier(4, missing="drop").fit(X[:1])
     with pytest.raises(ValueError, match="sequence 0 has masked values"):
         identifier.fit([np.ma.masked_less(X[0], 0)])
-    with pytest.raises(ValueError, match="no positive Omega"):
+    with pytest.raises(ValueError, match="systems lack Omega"):
         S = LDSIdentifier(4).fit_transform(X[:1])
         identifier.log_likelihood(X[:1], Systems(S.A, S.C, S.x1, S.noise_factor, S.mean))

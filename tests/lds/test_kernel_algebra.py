@@ -198,5 +198,5 @@ def test_a_kernel_that_only_compares_has_no_centres():
     settings = {"kernel": Compares(), "n_states": 2, "identifier__delay": 1}
     spectral = LDSSpectralClustering(2, random_state=0).set_params(**settings)
     np.testing.assert_array_equal(spectral.fit(X).labels_, spectral.set_params(kernel="projection").fit(X).labels_)
-    with pytest.raises(ValueError, match="has no `manifold`, which centres and atoms need in addition to `weighted`"):
+    with pytest.raises(ValueError, match="has no method `manifold`, which centres and atoms require"):
         LDSKMeans(2, random_state=0).set_params(**settings).fit(X)

@@ -321,7 +321,9 @@ def test_binet_cauchy_gradient_of_a_singular_matrix_is_the_adjugate():
 def test_binet_cauchy_rejects_what_it_cannot_use():
     kernel = ms.get_kernel("binet-cauchy")
     data = systems(2)
-    with pytest.raises(ValueError, match="needs first states: pass Systems with x1"):
+    with pytest.raises(
+        ValueError, match="no first states x1, which the Binet-Cauchy kernel requires: pass Systems with x1"
+    ):
         kernel.pack(Systems(data.A, data.C))
     with pytest.raises(ValueError, match="system 1 has no first state of shape"):
         kernel.pack([data[0], data[1][:2]])

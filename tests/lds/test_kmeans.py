@@ -203,7 +203,9 @@ def test_a_kernel_with_first_states():
     np.testing.assert_allclose(fitted.transform(data) ** 2, own, atol=1e-10)
     again = LDSKMeans(2, kernel=kernel, init=fitted.systems_, max_iter=1).fit(data)
     assert again.history_["fun"][0] == pytest.approx(fitted.history_["fun"][-1])
-    with pytest.raises(ValueError, match="the kernel needs first states: pass Systems with x1, or sequences"):
+    with pytest.raises(
+        ValueError, match="have no first states x1, which the kernel requires: pass Systems with x1, or sequences"
+    ):
         LDSKMeans(2, kernel=kernel).fit(plain)
     with pytest.raises(ValueError, match=r"mean=FirstMember\(\) is not defined for the kernel"):
         LDSKMeans(2, kernel=kernel, mean=FirstMember()).fit(data)

@@ -69,7 +69,7 @@ BAD = {
     "huge": (
         {"identifier": LDSIdentifier(scale=False)},
         X4 * 1e300,
-        "sequence 0 has values beyond 1e150 in units of scale_",
+        "sequence 0 has values above 1e150 times the scale of their channel",
     ),
     "tiny": ({}, X4 * 1e-310, "channel 0 has a standard deviation near"),
     "states": ({"n_states": 7}, X4, "n_states=7 exceeds channels × delay = 6"),

@@ -100,8 +100,8 @@ def test_inside_grid_search_and_pipelines():
     [
         ({}, np.zeros(24), "only the class 0.0:"),
         ({}, np.array(["a"] * 12 + [1] * 12, dtype=object), "y mixes classes"),
-        ({"method": "residual", "alpha": 9.0}, np.arange(24) % 2, "leaves every code at zero"),
-        ({"method": "ridge", "alpha": 9.0}, np.arange(24) % 2, "leaves every code at zero"),
+        ({"method": "residual", "alpha": 9.0}, np.arange(24) % 2, "every code is zero for alpha="),
+        ({"method": "ridge", "alpha": 9.0}, np.arange(24) % 2, "every code is zero for alpha="),
         ({}, np.zeros(3), "24 sequences"),
         ({}, None, "y is None"),
         ({"method": "forest"}, np.arange(24) % 2, "method='forest'"),

@@ -330,7 +330,9 @@ def test_what_partial_fit_rejects(tmp_path):
 @pytest.mark.parametrize("value", [0.0, 1.0, 0.1, 1e9 / 7])
 def test_recordings_that_span_too_little(value):
     """The constant 0.1 less its mean is rounding, which spans every dimension."""
-    sentence = "the recording spans fewer than n_states=2 dimensions: lower n_states, or begin with a piece"
+    sentence = (
+        "the observations of the recording span fewer than n_states=2 dimensions: lower n_states, or pass a first piece"
+    )
     for x in (np.full((200, 3), value), value + np.cos(np.arange(200) * np.pi)[:, None] * [1.0, 2.0, 3.0]):
         with pytest.raises(ValueError, match=sentence):
             LDSIdentifier(2, method="n4sid").partial_fit([x])

@@ -267,7 +267,7 @@ def test_weights_and_points_of_another_shape_raise_an_error():
     point, data, beta, _ = problem()
     P = KERNEL.pack(data)
     for bad, weights in ((point, beta[:3]), ((*point[:2], point[2][:4]), beta), (point, beta[:, None])):
-        with pytest.raises(ValueError, match="7 systems need shapes"):
+        with pytest.raises(ValueError, match=r"pass beta of shape \(7,\) and U of shape"):
             KERNEL.weighted(bad, P, weights)
     with pytest.raises(ValueError, match="beta has dtype complex128"):
         KERNEL.weighted(point, P, 1j * beta)

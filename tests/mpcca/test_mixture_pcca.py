@@ -330,12 +330,12 @@ def changed(view, place, value):
         (
             {},
             [X, changed(Y, (4, 1), -1e200)],
-            "view 1 has -1e+200 at row 4, column 1, too large to be squared: rescale the column",
+            "view 1 has -1e+200 at row 4, column 1, which is too large to be squared: rescale the column",
         ),
         (
             {},
             [X, 1e-160 * Y],
-            "too little to be squared: rescale the column",
+            "which is too little to be squared: rescale the column",
         ),
         (
             dict(covariance_type="full"),
@@ -353,7 +353,7 @@ def changed(view, place, value):
             [X[:1], Y[:1]],
             "the views have 1 sample, whose columns do not vary: pass at least two rows",
         ),
-        ({}, [X], "one view was passed: pass at least two, as (X, Y) or as a list [X, Y]"),
+        ({}, [X], "one view was passed: pass at least two views, as (X, Y) or as a list [X, Y]"),
         ({}, [X, None], "view 1 is None: pass all views to fit, with NaN where rows are missing"),
         ({}, [X, Y[:, 0]], "view 1 has shape (30,): pass an (N, d) array with at least one row and column"),
         ({}, [X, Y.astype(str)], "view 1 has dtype <U32: pass real numbers"),
@@ -471,7 +471,7 @@ def test_scores_of_pairs_say_what_they_compare(fitted):
     with pytest.raises(ValueError, match="view 0 has NaN at row 1, column 2: fill it by impute"):
         model.pair_scores(changed(A[:4], (1, 2), NAN), B)
     three = MixturePCCA(1, 1, covariance_type="diag", random_state=0).fit([A, B, B + A[:, :4]])
-    with pytest.raises(ValueError, match="pair_scores compares rows of two views, but this mixture has 3: fit a"):
+    with pytest.raises(ValueError, match="pair_scores compares rows of two views, but this mixture has 3 views: fit a"):
         three.pair_scores(A, B)
 
 

@@ -169,7 +169,7 @@ def test_the_gradient_of_low_rank_noise_is_that_of_its_structure():
     ("params", "words"),
     [
         (dict(shrinkage=5.0), "shrinkage=5 requires low-rank noise: pass n_private, too"),
-        (dict(n_private=1, covariance_type="full"), "n_private requires diagonal noise: leave it out, or pass"),
+        (dict(n_private=1, covariance_type="full"), "n_private requires diagonal noise: remove n_private, or pass"),
         (dict(n_private=-1), "n_private=-1 is not valid"),
         (dict(update="old"), "update='old' is not known: choose 'expanded', 'joint' or 'conditional'"),
     ],
@@ -288,5 +288,5 @@ def test_partial_fit_goes_through_the_model():
     np.testing.assert_array_equal(one.mixture_.loadings, other.mixture_.loadings)
     spec = ms.hooks.ModelSpec("mpcca-other-cost", base="mpcca:mpcca", value=BUNDLED.value)
     ms.register(spec)
-    with pytest.raises(ValueError, match="a model with statistics and updates, which 'mpcca-other-cost'"):
+    with pytest.raises(ValueError, match="statistics and updates, but the model 'mpcca-other-cost' lacks"):
         MixturePCCA(3, 2, model="mpcca-other-cost", covariance_type="diag").partial_fit(views)

@@ -148,7 +148,7 @@ def test_the_conditional_likelihood_can_be_the_criterion():
     views, _ = drawn(mixture(K=3, spread=3), 300)
     model = MixturePCCA(n_latent=2, covariance_type="diag", criterion="likelihood", random_state=0).fit(views)
     assert model.n_components_ in (2, 5) and model.gate_ == 1.0 and np.isnan(model.shrinkage_)
-    with pytest.raises(ValueError, match=r"target=2 is not one of the 2 views: pass 0 to 1"):
+    with pytest.raises(ValueError, match=r"target=2 is not one of the 2 views: pass an index from 0 to 1"):
         MixturePCCA(target=2).fit(views)
     with pytest.raises(ValueError, match=r"shrinkage=0 is not valid"):
         MixturePCCA(shrinkage=0).fit(views)

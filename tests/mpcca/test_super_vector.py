@@ -214,7 +214,10 @@ def test_a_sample_is_even_over_bags():
         (lambda X, Y: (X, [Y[0].astype(str), *Y[1:]]), "bag 0 of view 1 has dtype"),
         (lambda X, Y: ([], []), "there are no bags: pass at least one"),
         (lambda X, Y: ([x[:0] for x in X], [y[:0] for y in Y]), "every bag is empty: pass bags with descriptors"),
-        (lambda X, Y: (X, [Y[0] * 1e200, *Y[1:]]), "bag 0 of view 1 has .*e\\+.*, too large to be squared: rescale"),
+        (
+            lambda X, Y: (X, [Y[0] * 1e200, *Y[1:]]),
+            "bag 0 of view 1 has .*e\\+.*, which is too large to be squared: rescale",
+        ),
         (lambda X, Y: (csr_matrix(X[0]), Y[0]), "view 0 is a sparse matrix: convert it with"),
         (lambda X, Y: (X[0], None), "X is of type ndarray: pass X and Y, or a list with one entry per view"),
         (lambda X, Y: (X, None), "or \\[bags\\] for the bags of one view"),

@@ -52,7 +52,7 @@ def test_alignment_is_the_best_way_through_the_transcript() -> None:
 
 
 def test_alignment_needs_a_frame_per_state() -> None:
-    with pytest.raises(ValueError, match="5 frames cannot pass through 6 states"):
+    with pytest.raises(ValueError, match="there are 5 frames for the 6 states"):
         forced_alignment(np.zeros((5, 6)), [0, 1], np.zeros(6), np.zeros(6))
 
 

@@ -117,7 +117,7 @@ def test_the_number_of_clusters_is_chosen_without_labels() -> None:
         assert plot.accepts(result)
         plot.draw(ax, result)
         assert ax.get_xlabel() == label and len(ax.get_xticks()) == len(fitted.choice_.steps[-1].params)
-    with pytest.raises(ValueError, match="X has 3 sequences for n_clusters='auto', which compares halves"):
+    with pytest.raises(ValueError, match="X has 3 sequences, but n_clusters='auto' compares clusterings of halves"):
         SequenceKMeans("auto").fit(X[:3])
 
 
@@ -284,7 +284,7 @@ def test_an_error_about_new_sequences_names_the_kernel() -> None:
 
 @pytest.mark.parametrize("Estimator", [SequenceKMeans, SequenceNeighbors])
 def test_one_sequence_is_an_error_that_says_so(Estimator: type) -> None:
-    with pytest.raises(ValueError, match=r"X has 1 sequence .* pass 2 or more"):
+    with pytest.raises(ValueError, match=r"X has 1 sequence .* pass at least two"):
         Estimator(1).fit(steps(N=1)[0], [0])
 
 

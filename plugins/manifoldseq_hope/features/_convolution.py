@@ -339,7 +339,9 @@ class ConvolutionalFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, B
                 )
             X = np.asarray(X)
         if isinstance(X, np.ndarray) and X.ndim > 4:
-            raise ValueError(f"X has shape {X.shape}: pass images, (N, H, W), (N, H, W, channels) or (N, pixels)")
+            raise ValueError(
+                f"X has shape {X.shape}: pass images of shape (N, H, W), (N, H, W, channels) or (N, pixels)"
+            )
         if isinstance(X, np.ndarray) and X.ndim > 2:
             shape = X.shape[1:3] if X.shape[3:] == (1,) else X.shape[1:]
             if reset and self.image_shape is None:
@@ -366,7 +368,8 @@ class ConvolutionalFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, B
             shape = shape[:2] if shape[2:] == (1,) else shape
             if prod(shape) != size or (found is not None and found != shape):
                 raise ValueError(
-                    f"image_shape={quoted(self.image_shape)} does not fit X: images have {found or size} pixels"
+                    f"image_shape={quoted(self.image_shape)} does not fit X, whose images have {found or size} "
+                    "pixels: pass the shape of the images in X"
                 )
         return shape
 

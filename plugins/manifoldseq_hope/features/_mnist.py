@@ -145,8 +145,8 @@ def _read(path: Path, n_axes: int, verify: bool) -> NDArray[np.uint8]:
         packed = ms.storage.read_bytes(path)
     except OSError as error:
         raise ValueError(
-            f"{path} cannot be read ({error.strerror}): name the folder with the four .gz files of MNIST, by --data or "
-            "MANIFOLDSEQ_MNIST"
+            f"{path} cannot be read ({error.strerror}): pass the folder with the four .gz files of MNIST by "
+            "--data or MANIFOLDSEQ_MNIST"
         ) from error
     found = sha256(packed).hexdigest()
     whose = next((name for name, digest in FILES.items() if digest == found), path.name)
@@ -169,7 +169,7 @@ def _array(path: Path, stream: gzip.GzipFile, n_axes: int, taken: int) -> NDArra
     if len(head) < 4 + 4 * n_axes or head[:4] != bytes((0, 0, 8, n_axes)):
         kind = "images" if n_axes == 3 else "labels"
         raise ValueError(
-            f"{path} is not an idx file of {kind}: check whether it was exchanged with another of the four files"
+            f"{path} is not an idx file of {kind}: check whether the four files of MNIST have the right names"
         )
     shape = struct.unpack(f">{n_axes}I", head[4:])
     count = math.prod(shape)

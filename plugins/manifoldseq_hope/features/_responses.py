@@ -111,8 +111,8 @@ def check_model(model: Any) -> None:
     """Raise ValueError for a model without responses."""
     if not isinstance(model, OWN + OTHERS):
         raise ValueError(
-            f"model={quoted(model)} gives no features of patches: pass HOPE, PCAMovMF, VonMisesFisherMixture, "
-            "SphericalKMeans, or KMeans or MiniBatchKMeans of scikit-learn"
+            f"model={quoted(model)} cannot compute features of patches: pass HOPE, PCAMovMF, "
+            "VonMisesFisherMixture, SphericalKMeans, or KMeans or MiniBatchKMeans of scikit-learn"
         )
 
 

@@ -146,8 +146,8 @@ class VectorFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
         check_parameters(self, rules)
         if self.model is not None and self.n_components not in ("auto", _number_of(self.model)):
             warnings.warn(
-                f"n_components={self.n_components} is ignored, since model={quoted(self.model)} has its own number of "
-                "components: leave n_components out",
+                f"n_components={self.n_components} is ignored, since model={quoted(self.model)} has its own "
+                "number of components: remove n_components",
                 stacklevel=3,  # the decorator is in between
             )
         rows = _dense_rows(self, X, reset=True)
@@ -231,8 +231,8 @@ def _number_of(model: Any) -> Any:
 def _dense_rows(estimator: VectorFeatures, X: ArrayLike, reset: bool) -> Array:
     if issparse(X):
         raise TypeError(
-            "X is sparse, but centred rows are dense: pass X.toarray(), or fit VonMisesFisherMixture, PCAMovMF or "
-            "SphericalKMeans, whose transform takes sparse rows"
+            "X is sparse, but centred rows are dense: pass X.toarray(), or fit VonMisesFisherMixture, PCAMovMF "
+            "or SphericalKMeans, whose transform accepts sparse rows"
         )
     return validate_rows(estimator, X, reset=reset)
 

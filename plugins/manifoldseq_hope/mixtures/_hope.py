@@ -378,8 +378,8 @@ class HOPE(ProjectedMixture):
             raise ValueError(f"solver_options={quoted(options)} is not valid: pass a dict of options of the solver")
         if options and self.solver in ("em", "online-em"):
             raise ValueError(
-                f"solver_options={quoted(options)} are for solvers of minimize, not for solver={quoted(self.solver)}: "
-                "leave them out"
+                f"solver_options={quoted(options)} is not supported by solver={quoted(self.solver)}: remove "
+                "solver_options, or choose a solver of ms.minimize"
             )
         free, em = self.rows == "free", self.solver in ("em", "online-em")
         bounded = not (self._directional or self._normalize_z or (free and self.jacobian == "printed"))

@@ -413,7 +413,8 @@ class ProjectedMixture(  # pyright: ignore[reportIncompatibleMethodOverride]  # 
         features = np.asarray(given.toarray() if issparse(given) else given, dtype=np.float64)
         if features.ndim != 2 or features.shape[1] != len(self.weights_) or not np.isfinite(features).all():
             raise ValueError(
-                f"eta has shape {features.shape}: pass finite features (N, {len(self.weights_)}) of transform"
+                f"eta has shape {features.shape}: pass finite features of shape (N, {len(self.weights_)}), as "
+                "returned by transform"
             )
         return located(self._model(), features, float(self.threshold_))
 
@@ -499,7 +500,7 @@ class ProjectedMixture(  # pyright: ignore[reportIncompatibleMethodOverride]  # 
         self._one_of("means", "to_rbf_layer")
         means, variances = self.parameters_
         if variances.ndim != 2:
-            raise ValueError("a radial layer has diagonal covariances: fit with family='gmm'")
+            raise ValueError("a radial layer requires diagonal covariances: fit with family='gmm'")
         return means.copy(), variances.copy(), self._above() - 0.5 * np.sum(np.log(2 * np.pi * variances), axis=1)
 
     def _above(self) -> Array:

@@ -307,7 +307,8 @@ class HOPENetworkClassifier(ClassNamePrefixFeaturesOutMixin, TransformerMixin, C
         sizes, training = settings_of(self, X.shape[1], len(self.classes_))
         if isinstance(training.rate, ReduceOnPlateau) and held is None:
             raise ValueError(
-                "learning_rate=ReduceOnPlateau(...) follows the error on validation rows: pass validation=(X, y) to fit"
+                "learning_rate=ReduceOnPlateau(...) requires validation rows, but there are none: pass "
+                "validation=(X, y) to fit"
             )
         from ._training import Trainer
 
@@ -461,7 +462,7 @@ def _replaced(layers: tuple[Dense, ...], given: tuple[Dense, ...]) -> tuple[Dens
         if old is None or [part.shape for part in old.parts] != [part.shape for part in new.parts]:
             shapes = [part.shape for part in new.parts]
             raise ValueError(
-                f"the given layer {place} has parts of shapes {shapes}: pass layers of the network's sizes"
+                f"the given layer {place} has parts of shapes {shapes}: pass layers with the sizes of the network"
             )
     single = np.float32
     given = tuple(

@@ -32,7 +32,10 @@ def load_torch() -> Any:
     try:
         return import_module("torch")
     except ImportError as error:
-        how = "pip install torch (without a GPU: pip install torch --index-url https://download.pytorch.org/whl/cpu)"
+        how = (
+            "run `pip install torch` (without a GPU: `pip install torch --index-url "
+            "https://download.pytorch.org/whl/cpu`)"
+        )
         raise ImportError(f"networks are trained by torch, which is not installed: {how}") from error
 
 

@@ -55,7 +55,9 @@ def _check_solver(name: str, value: Any) -> None:
     if isinstance(value, str) and value != "auto":
         ms.get_solver(value)
     elif not isinstance(value, str | ms.solvers.Solver):
-        raise ValueError(f"{name}={quoted(value)} is not a solver: pass a name such as 'lbfgs' or a ms.solvers.Solver")
+        raise ValueError(
+            f"{name}={quoted(value)} is not a solver: pass a name such as 'lbfgs', or an ms.solvers.Solver"
+        )
 
 
 def _check_init(name: str, value: Any) -> None:
@@ -435,7 +437,8 @@ class LDSKMeans(Chosen, ClassNamePrefixFeaturesOutMixin, TransformerMixin, Clust
             if different < n_clusters:
                 warnings.warn(
                     f"{n_clusters} clusters have {different} different centres, because X has too few different "
-                    "systems. The assignment to clusters with equal centres is arbitrary: pass a smaller n_clusters",
+                    "systems. The assignment to clusters with equal centres is arbitrary: pass a smaller "
+                    "n_clusters",
                     ConvergenceWarning,
                     stacklevel=3,
                 )

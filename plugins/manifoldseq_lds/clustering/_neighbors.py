@@ -239,7 +239,7 @@ class LDSNeighbors(ClassifierMixin, SequenceEstimator):
         """
         check_is_fitted(self, "systems_")
         if y is None:
-            raise ValueError("score compares predicted classes with y: pass y, or use score_samples without classes")
+            raise ValueError("score requires the classes y: pass y, or call score_samples, which does not use classes")
         return float(super().score(X, y, sample_weight))
 
     def __sklearn_tags__(self) -> Any:

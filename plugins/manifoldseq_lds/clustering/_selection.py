@@ -48,8 +48,8 @@ def usable(sequences: Sequence[Array], need: int) -> list[Array]:
     kept = [x for x in sequences if 2 * len(x) // 3 >= need]
     if 2 * len(kept) < len(sequences):
         raise ValueError(
-            f"only {len(kept)} of {len(sequences)} sequences have {need} time steps in their first two thirds, "
-            "which the largest setting needs: lower n_states or delay"
+            f"only {len(kept)} of {len(sequences)} sequences have at least {need} time steps in their first two "
+            "thirds, as the largest compared setting requires: lower n_states or delay"
         )
     return kept
 

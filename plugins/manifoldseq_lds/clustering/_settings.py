@@ -223,8 +223,9 @@ def _of_controls(chosen: Setting, controls: list[Setting]) -> list[str]:
         return []
     top = max(clear, key=lambda one: one["figure"])
     return [
-        f"clusters by {top['description']} agree better between halves of the data ({top['figure']:.2f}) than clusters "
-        f"by dynamical systems ({chosen['figure']:.2f}): try clusters by {top['description']} first"
+        f"clusterings of halves of the data agree better if sequences are compared by {top['description']} "
+        f"({top['figure']:.2f}) than by dynamical systems ({chosen['figure']:.2f}): try clusters by "
+        f"{top['description']} first"
     ]
 
 
@@ -255,12 +256,13 @@ def _of_short(lengths: Array, forecasts: list[Setting], for_all: list[Setting]) 
         return []
     short = np.flatnonzero(lengths < _least(lost[0]))
     more = len(short) - 1
-    others = f", and {more} more {'is' if more == 1 else 'are'} too short" if more else ""
+    others = f" ({more} more sequence{'s are' if more > 1 else ' is'} too short)" if more else ""
     return [
         f"sequence {lengths.argmin()} has {lengths.min()} time steps, but n_states={lost[0]['n_states']} with "
-        f"delay={lost[0]['delay']}, which forecasts the others best, needs {_least(lost[0])}{others}. A setting that "
-        f"suits every sequence is chosen instead (forecast error {for_all[0]['figure']:.2g} in place of "
-        f"{lost[0]['figure']:.2g}): leave short sequences out, or set n_states and the identifier"
+        f"delay={lost[0]['delay']}, the setting that forecasts the other sequences best, needs "
+        f"{_least(lost[0])}{others}. A setting that suits every sequence is chosen instead (forecast error "
+        f"{for_all[0]['figure']:.2g} instead of {lost[0]['figure']:.2g}): remove short sequences, or set n_states "
+        "and the identifier"
     ]
 
 

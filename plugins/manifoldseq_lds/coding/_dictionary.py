@@ -58,7 +58,10 @@ def _registered_family(method: Any) -> AtomFamily | None:
         return method if isinstance(method, AtomFamily) else None
     family = ms.hooks.get_rule(method, estimator="lds-dictionary", parameter="method", also=METHODS)
     if not isinstance(family, AtomFamily):
-        raise ValueError(f"method={method!r} is a {type(family).__name__}: derive it from manifoldseq_lds.AtomFamily")
+        raise ValueError(
+            f"method={method!r} is of type {type(family).__name__}, which is not an atom family: derive this type "
+            "from manifoldseq_lds.AtomFamily"
+        )
     return family
 
 
@@ -442,8 +445,8 @@ class LDSDictionaryLearning(ClassNamePrefixFeaturesOutMixin, TransformerMixin, S
             )
         if isinstance(self.batch_size, tuple | list) and groups is None:
             raise ValueError(
-                f"batch_size={quoted(self.batch_size)} draws random groups, but fit has no groups: pass groups=…, one "
-                "group per sequence"
+                f"batch_size={quoted(self.batch_size)} draws random groups, but fit received no groups: pass "
+                "groups=… with one group per sequence"
             )
 
 

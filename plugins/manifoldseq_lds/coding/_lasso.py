@@ -25,7 +25,7 @@ def zero_codes(alpha: float, cross: Array) -> ValueError:
     largest = 2 * float(np.abs(cross).max())
     if largest == 0:
         return ValueError("the kernel is 0 between all atoms and data: use another kernel or other sequences")
-    return ValueError(f"alpha={alpha:g} leaves every code at zero: choose alpha well below {largest:.4g}")
+    return ValueError(f"every code is zero for alpha={alpha:g}: choose alpha well below {largest:.4g}")
 
 
 def sparse_codes(

@@ -216,7 +216,7 @@ class LDSSparseCoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Sequence
             family = self._family(systems, resolved_kernel(self.kernel))
             made = coding(family, family.pack(self.systems_), family.pack(systems), self.alpha)
         if not made.codes.any():
-            warnings.warn(f"alpha={self.alpha:g} leaves every code at zero: lower alpha", stacklevel=3)
+            warnings.warn(f"every code is zero for alpha={self.alpha:g}: lower alpha", stacklevel=3)
         return made
 
     def _family(self, systems: Systems, kernel: Any) -> SystemAtoms:

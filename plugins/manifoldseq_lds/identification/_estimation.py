@@ -82,7 +82,10 @@ class Estimation:
         """Return the scaled sequences of a batch, (rows, T, d)."""
         Y = np.stack([loaded(x, i) for x, i in zip(batch, rows, strict=True)]) / self.scale
         for i in rows[~(np.nanmax(np.abs(Y), axis=(1, 2)) < 1e150)]:
-            raise ValueError(f"sequence {i} has values beyond 1e150 in units of scale_: scale the sequence down")
+            raise ValueError(
+                f"sequence {i} has values above 1e150 times the scale of their channel (scale_): scale the sequence "
+                "down"
+            )
         return Y
 
     def identify(

@@ -401,7 +401,8 @@ class LDSIdentifier(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None)
         else:
             sequences = check_sequences(X, or_nan=OR_NAN)
         if len(sequences) != 1 or is_large(sequences[0]):
-            raise ValueError(f"X contains {len(sequences)} sequences: pass one piece of one recording, in memory")
+            found = "a sequence that is read in blocks" if len(sequences) == 1 else f"{len(sequences)} sequences"
+            raise ValueError(f"X contains {found}: pass one piece of one recording, as an array in memory")
         return sequences
 
     def _piece_inputs(self, x: Array, inputs: SequencesLike | None, begun: bool) -> Array:
@@ -542,7 +543,9 @@ class LDSIdentifier(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None)
         check_steps(n_steps)
         check_systems(systems, None, len(self.scale_) * self._sizes()[1])
         if systems.x1 is None:
-            raise ValueError("systems have no first states x1: pass systems of sequences, or set x1")
+            raise ValueError(
+                "systems have no first states x1: pass systems that were identified from sequences, or set x1"
+            )
         U = future_of(self, inputs, len(systems), n_steps + self._sizes()[1] - 1, "inputs")
         U = None if U is None else embed(U, self._sizes()[1])
         Y = simulated(systems, n_steps, random_generator(random_state) if noise else None, U)
@@ -914,8 +917,8 @@ class LDSIdentifier(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None)
             n = "auto"
         elif self.n_states is None and n < (most := default_sizes(None, self.delay, d, max(lengths))[0]):
             warnings.warn(
-                f"sequence {int(np.argmin(lengths))} has {min(lengths)} time steps, so all systems have n_states={n} "
-                f"instead of {most}: leave short sequences out or set n_states",
+                f"sequence {int(np.argmin(lengths))} has {min(lengths)} time steps, so all systems have "
+                f"n_states={n} instead of {most}: remove short sequences, or set n_states",
                 stacklevel=3,
             )
         self.input_mean_, self.input_scale_ = standardization(U, self._removes_mean, bool(self.scale))
@@ -1044,7 +1047,8 @@ class LDSIdentifier(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None)
             or not (systems.Omega if systems.Omega.ndim == 2 else np.linalg.eigvalsh(systems.Omega)).min() > 0
         ):
             raise ValueError(
-                "systems have no positive Omega, the variances of the output noise: pass Systems with Omega"
+                "systems lack Omega, the variances of the output noise, or Omega is not positive: pass Systems with "
+                "a positive Omega"
             )
         expected = 0 if inputs is None else inputs[0].shape[1] * delay
         if systems.n_inputs != expected:

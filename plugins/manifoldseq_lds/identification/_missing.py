@@ -77,9 +77,9 @@ def fill(Y: Array, delay: int, identify: Callable[[Array], Systems], numbers: ND
             break
     if failed.any():
         warnings.warn(
-            f"the likelihood of {np.count_nonzero(failed)} of {len(Y)} sequences (first: number {numbers[failed][0]}) "
-            "is not finite while missing values are estimated. The values of the previous sweep are used: check the "
-            "data for extreme values",
+            f"the likelihood of {np.count_nonzero(failed)} of {len(Y)} sequences (the first is sequence "
+            f"{numbers[failed][0]}) is not finite while missing values are estimated. The values of the previous "
+            "sweep are used: check the data for extreme values",
             stacklevel=2,
         )
     return np.where(np.isnan(Y), made, Y)

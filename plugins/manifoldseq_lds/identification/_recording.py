@@ -125,8 +125,8 @@ def systems_of(sums: Sums, scale: Array, n: int, center: bool, delay: int, n_inp
                     given = given - C[0] @ state - systems.D[0] @ apart
                 return replaced(systems, mean=np.ascontiguousarray(given[None]))
     raise ValueError(
-        f"the recording spans fewer than n_states={n} dimensions: lower n_states, or begin with a piece that "
-        "varies more"
+        f"the observations of the recording span fewer than n_states={n} dimensions: lower n_states, or pass a "
+        "first piece whose observations span more dimensions"
     )
 
 

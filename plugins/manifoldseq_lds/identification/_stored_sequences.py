@@ -35,7 +35,10 @@ def check_on_disk(X: SequencesLike, min_length: int, needed_by: str) -> list[Any
     if not items:
         raise ValueError("X contains no sequences: pass at least one (T, d) array")
     if not all(isinstance(x, np.memmap) for x in items):
-        raise ValueError("some sequences are memory-mapped and some are not: pass all of them from disk, or none")
+        raise ValueError(
+            "some sequences are memory-mapped and some are not: pass only memory-mapped arrays, or only arrays in "
+            "memory"
+        )
     # one channel of zeros stands for those on disk
     columns = [np.zeros((len(x), 1), x.dtype) if x.ndim == 2 and x.shape[1] else x for x in items]
     check_sequences(columns, min_length=min_length, needed_by=needed_by)

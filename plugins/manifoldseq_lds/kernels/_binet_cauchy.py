@@ -206,13 +206,17 @@ def _first_states(items: Any, A: Array) -> Array:
     """Return x1 (N, n) of items."""
     if isinstance(items, Systems):
         if items.x1 is None:
-            raise ValueError("the Binet-Cauchy kernel needs first states: pass Systems with x1, or sequences")
+            raise ValueError(
+                "the systems have no first states x1, which the Binet-Cauchy kernel requires: pass Systems with x1, "
+                "or sequences"
+            )
         return items.x1
     rows: list[Any] = [item[2] if len(item) > 2 else None for item in item_rows(items)]
     for i, row in enumerate(rows):
         if row is None or np.shape(row) != A.shape[2:]:
             raise ValueError(
-                f"system {i} has no first state of shape {A.shape[2:]}: the Binet-Cauchy kernel needs (A, C, x1)"
+                f"system {i} has no first state of shape {A.shape[2:]}, which the Binet-Cauchy kernel requires: pass "
+                "items (A, C, x1)"
             )
     x1 = real_array("x1", rows)
     if not np.isfinite(x1).all():

@@ -111,7 +111,8 @@ class Chi2Kernel:
         b, h = real_array("beta", beta), np.asarray(point).astype(float, copy=False)
         if b.shape != (len(P),) or h.shape != P.shape[1:]:
             raise ValueError(
-                f"beta has shape {b.shape} and the point {h.shape}, but {(len(P),)} and {P.shape[1:]} are needed"
+                f"beta has shape {b.shape} and the point has shape {h.shape}: pass beta of shape {(len(P),)} and a "
+                f"point of shape {P.shape[1:]}"
             )
         # d = 1/2 sum (h - p) r with r = (h - p) / (h + p), (N, d): its slope in h is r - r²/2
         total = h + P

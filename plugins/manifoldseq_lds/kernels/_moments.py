@@ -99,8 +99,8 @@ class MomentKernel:
         """
         if not isinstance(items, Systems) or items.moments is None or items.moments.shape[1] != len(self.weights):
             raise ValueError(
-                f"the kernel compares {len(self.weights)} moments of each sequence: pass sequences, or Systems with as "
-                "many columns of moments"
+                f"the kernel compares {len(self.weights)} moments of each sequence: pass sequences, or Systems "
+                "with this number of moments"
             )
         dynamics = self.kernel.pack(Systems.trusted({"A": items.A, "C": items.C}))
         return PackedMoments(dynamics, items.moments)

@@ -27,8 +27,8 @@ def arrays(items: Any) -> tuple[Array, Array]:
     for i, shape in enumerate(shapes):
         if shape != ((n, n), (m, n)):
             raise ValueError(
-                f"system {i} has A of shape {shape[0]} and C of shape {shape[1]}, "
-                f"but system 0 has {n} states and {m} outputs: all systems of a set need the same sizes"
+                f"system {i} has A of shape {shape[0]} and C of shape {shape[1]}, but system 0 has {n} states and "
+                f"{m} outputs: all systems must have the same sizes"
             )
     return real_array("A", [A for A, _ in rows]), real_array("C", [C for _, C in rows])
 
@@ -75,7 +75,8 @@ def weights_of(beta: ArrayLike, N: int, U: Array, outputs: tuple[int, int]) -> A
     weights = real_array("beta", beta)
     if U.shape != outputs or weights.shape != (N,):
         raise ValueError(
-            f"beta has shape {weights.shape} and U {U.shape}: {N} systems need shapes {(N,)} and {outputs}"
+            f"beta has shape {weights.shape} and U has shape {U.shape}: pass beta of shape {(N,)} and U of shape "
+            f"{outputs}"
         )
     return weights
 

@@ -20,7 +20,7 @@ def manifold_of(kernel: Kernel, n_outputs: int, n_states: int, bound: float) -> 
     """Return the manifold of centres and atoms of a kernel; raise ValueError for a kernel without a manifold."""
     if kernel.manifold is None:
         raise ValueError(
-            f"the kernel {kernel!r} has no `manifold`, which centres and atoms need in addition to `weighted`: use "
-            "another kernel, or define both"
+            f"the kernel {kernel!r} has no method `manifold`, which centres and atoms require: use another "
+            "kernel, or define `manifold` and `weighted`"
         )
     return kernel.manifold(n_outputs, n_states, bound)

@@ -164,5 +164,8 @@ def resolved_rule(mean: Any) -> CentreRule:
         return mean
     rule = get_rule(mean, estimator="lds-kmeans", parameter="mean")
     if not isinstance(rule, CentreRule):
-        raise ValueError(f"mean={mean!r} is a {type(rule).__name__}: derive it from manifoldseq_lds.CentreRule")
+        raise ValueError(
+            f"mean={mean!r} is of type {type(rule).__name__}, which is not a rule for centres: derive this type from "
+            "manifoldseq_lds.CentreRule"
+        )
     return rule

@@ -82,7 +82,9 @@ def items_on(manifold: Any, systems: Systems) -> Systems:
     """Return systems with the fields that points of the manifold have: A, C, and the first state if it has one."""
     with_state = len(manifold.shape) > 3
     if with_state and systems.x1 is None:
-        raise ValueError("the kernel needs first states: pass Systems with x1, or sequences")
+        raise ValueError(
+            "the systems have no first states x1, which the kernel requires: pass Systems with x1, or sequences"
+        )
     return Systems.trusted({"A": systems.A, "C": systems.C, "x1": systems.x1 if with_state else None})
 
 

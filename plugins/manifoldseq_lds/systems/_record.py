@@ -180,7 +180,7 @@ class Systems:
     def __getitem__(self, index: Any) -> Any:
         if isinstance(index, tuple):  # how scikit-learn takes rows: (rows, ...)
             if len(index) != 2 or index[1] is not Ellipsis:
-                raise IndexError("systems are indexed along one axis: systems[rows]")
+                raise IndexError("systems have only one axis: pass a single index, systems[rows]")
             index = index[0]
         if isinstance(index, (int, np.integer)):
             parts = (self.A, self.C, self.x1, self.noise_factor, self.mean)
@@ -359,10 +359,14 @@ def item_rows(items: Any) -> list[Item]:
     for i, row in enumerate(rows):
         if not isinstance(row, (tuple, list)):
             raise ValueError(
-                f"item {i} is of type {type(row).__name__}: pass (A, C) up to (A, C, x1, noise_factor, mean)"
+                f"item {i} is of type {type(row).__name__}: pass a tuple (A, C), to which x1, noise_factor and mean "
+                "can be appended"
             )
         if not 2 <= len(row) <= 5 or row[0] is None or row[1] is None:
-            raise ValueError(f"item {i} has {len(row)} parts: pass (A, C) up to (A, C, x1, noise_factor, mean)")
+            raise ValueError(
+                f"item {i} has {len(row)} parts: pass a tuple (A, C), to which x1, noise_factor and mean can be "
+                "appended"
+            )
     if not rows:
         raise ValueError("there are no systems: pass at least one item (A, C)")
     return [tuple(row) for row in rows]
@@ -374,7 +378,7 @@ def real_array(name: str, value: ArrayLike) -> Array:
     try:
         array = np.asarray(value)
     except ValueError:
-        raise ValueError(f"{name} has parts of different shapes: all systems need the same size") from None
+        raise ValueError(f"{name} has parts of different shapes: all systems must have the same size") from None
     if array.dtype.kind not in "biuf":
         raise ValueError(f"{name} has dtype {array.dtype}: pass real numbers")
     return np.array(array, dtype=np.float64, order="C")

@@ -98,19 +98,24 @@ class VideoBlocks(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None):
 def check_videos(X: SequencesLike, least: Sequence[int]) -> list[NDArray[Any]]:
     """Return videos as arrays (T, rows, columns) of real, finite numbers, each at least as large as a block."""
     if isinstance(X, str | bytes) or not (isinstance(X, Sequence) or (isinstance(X, np.ndarray) and X.ndim == 4)):
-        raise ValueError(f"X is of type {type(X).__name__}: pass a list of videos, (T, rows, columns) arrays")
+        raise ValueError(
+            f"X is of type {type(X).__name__}: pass a list of videos, each an array of shape (T, rows, columns)"
+        )
     if not len(X):
-        raise ValueError("X contains no videos: pass at least one (T, rows, columns) array")
+        raise ValueError("X contains no videos: pass at least one array of shape (T, rows, columns)")
     videos = []
     for i in range(len(X)):
         given = check_real(X[i], f"video {i}")
         try:
             video = np.asarray(given)
         except ValueError:
-            raise ValueError(f"video {i} has frames of different sizes: pass an array (T, rows, columns)") from None
+            raise ValueError(
+                f"video {i} has frames of different sizes: pass an array of shape (T, rows, columns)"
+            ) from None
         if video.ndim != 3:
             raise ValueError(
-                f"video {i} is an array of shape {video.shape} of {video.dtype}: pass grey levels, (T, rows, columns)"
+                f"video {i} has shape {video.shape} and dtype {video.dtype}: pass an array of grey levels of shape "
+                "(T, rows, columns)"
             )
         if any(have < need for have, need in zip(video.shape, least, strict=True)):
             have, need = (" x ".join(map(str, shape)) for shape in (video.shape, least))
@@ -133,7 +138,9 @@ def triple(name: str, value: Any) -> tuple[int, int, int]:
     parts = tuple(np.ravel(np.asarray(value, dtype=object)))
     parts = parts * 3 if len(parts) == 1 else parts
     if len(parts) != 3 or not all(isinstance(p, Integral) and not isinstance(p, bool) and int(p) >= 1 for p in parts):
-        raise ValueError(f"{name}={quoted(value)} is not valid: pass three whole numbers (frames, rows, columns)")
+        raise ValueError(
+            f"{name}={quoted(value)} is not valid: pass the numbers of frames, rows and columns as three whole numbers"
+        )
     return int(parts[0]), int(parts[1]), int(parts[2])
 
 

@@ -77,7 +77,10 @@ class LBPTOP(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None):
         if not isinstance(self.overlap, Integral) or isinstance(self.overlap, bool) or self.overlap < 0:
             raise ValueError(f"overlap={quoted(self.overlap)} is not valid: pass a whole number of at least 0")
         if self.overlap >= self.length:
-            raise ValueError(f"overlap={self.overlap} leaves no step between sub-videos of length={self.length}")
+            raise ValueError(
+                f"overlap={self.overlap} is not below length={self.length}, so consecutive sub-videos would not "
+                "advance: lower overlap"
+            )
         return self
 
     def transform(self, X: SequencesLike) -> list[Array]:

@@ -427,7 +427,10 @@ def _given(X: Any) -> list[Blocks] | None:
     sizes = [bag.sequences.shape[2] if isinstance(bag, Blocks) and len(bag) else None for bag in X]
     for i, size in enumerate(sizes):
         if size is None:
-            raise ValueError(f"item {i} has no blocks: cut all videos into blocks, or none")
+            raise ValueError(
+                f"item {i} has no blocks, but another item is of type Blocks: pass nonempty Blocks for all items, or "
+                "for no item"
+            )
         if size != sizes[0]:
             raise ValueError(
                 f"the blocks of item {i} have {size} pixels, but the blocks of item 0 have {sizes[0]}: cut all videos "

@@ -92,7 +92,7 @@ def read_textures(folder: str | Path, layout: str = "dyntex++") -> VideoFiles:
         raise FileNotFoundError(f"{root} is not a folder: pass the folder that contains the videos")
     found = _listed(root) if layout == "dyntex" else _in_classes(root)
     if not found:
-        raise FileNotFoundError(f"{root} has no videos: expected {_EXPECTED[layout]}")
+        raise FileNotFoundError(f"{root} has no videos: pass a folder with {_EXPECTED[layout]}")
     paths, labels = zip(*found, strict=True)
     return VideoFiles(paths, np.array(labels), tuple(path.stem for path in paths))
 
@@ -100,7 +100,7 @@ def read_textures(folder: str | Path, layout: str = "dyntex++") -> VideoFiles:
 _EXPECTED = {
     "dyntex++": "one subfolder per class with a .mat or .npy file per video",
     "yupenn": "one subfolder per class with a movie or a folder of frames per video",
-    "dyntex": "videos, and labels.csv with lines 'name,class'",
+    "dyntex": "videos and a file labels.csv, which has one line 'name,class' per video",
 }
 
 
@@ -143,12 +143,15 @@ def read_video(path: Path) -> NDArray[np.float32]:
         kind = path.suffix.lower()
         reader = next((read for kinds, read in readers.items() if kind in kinds), None)
         if reader is None:
-            raise ValueError(f"{path} is not a video: pass {', '.join((*_ARRAYS, *_MOVIES))} or folders of images")
+            raise ValueError(
+                f"{path} is not a video: pass files of the types {', '.join((*_ARRAYS, *_MOVIES))}, or folders of "
+                "images"
+            )
         video = reader(path)
     if video.ndim == 4:
         video = _grey(video, path)
     if video.ndim != 3:
-        raise ValueError(f"{path} contains an array of shape {video.shape} of {video.dtype}: save (T, rows, columns)")
+        raise ValueError(f"{path} contains an array of shape {video.shape}: save an array of shape (T, rows, columns)")
     return _unit(video, path)
 
 
@@ -201,14 +204,16 @@ def _array(path: Path) -> NDArray[Any]:
 def _archive(path: Path) -> NDArray[Any]:
     videos = list(ms.storage.load_arrays(path).values())
     if len(videos) != 1:
-        raise ValueError(f"{path} has {len(videos)} arrays: save one video, (T, rows, columns)")
+        raise ValueError(f"{path} has {len(videos)} arrays: save one array of shape (T, rows, columns)")
     return _counted(path, videos[0])
 
 
 def _matlab(path: Path) -> NDArray[Any]:
     videos = [array for array in ms.storage.load_arrays(path).values() if array.ndim == 3]
     if len(videos) != 1:
-        raise ValueError(f"{path} has {len(videos)} arrays of three dimensions: save one video, (rows, columns, T)")
+        raise ValueError(
+            f"{path} has {len(videos)} arrays of three dimensions: save one array of shape (rows, columns, T)"
+        )
     return np.moveaxis(_counted(path, videos[0]), 2, 0)
 
 

@@ -65,7 +65,10 @@ def forced_alignment(scores: ArrayLike, phones: ArrayLike, log_stay: ArrayLike, 
     chain = (STATES * np.asarray(phones, np.int64)[:, None] + np.arange(STATES)).ravel()
     T, L = len(scores), len(chain)
     if T < L or not L:
-        raise ValueError(f"{T} frames cannot pass through {L} states: align with a shorter transcript")
+        raise ValueError(
+            f"there are {T} frames for the {L} states of the transcript: pass a nonempty transcript with at most one "
+            "state per frame"
+        )
     stay, leave, local = log_stay[chain], log_leave[chain], scores[:, chain]
     best = np.full(L, -np.inf)
     best[0] = local[0, 0]
@@ -180,7 +183,10 @@ class PhoneDecoder:
         n = len(self.log_start)
         scores = np.asarray(scores, np.float64)
         if scores.ndim != 2 or scores.shape[1] != STATES * n or len(scores) < STATES:
-            raise ValueError(f"scores have shape {scores.shape}: pass at least {STATES} rows of {STATES * n} states")
+            raise ValueError(
+                f"scores have shape {scores.shape}: pass an array of shape (T, {STATES * n}) with at least {STATES} "
+                "rows"
+            )
         if np.isnan(scores).any():
             raise ValueError("scores contain NaN: pass log-likelihoods")
         T, columns = len(scores), np.arange(n)

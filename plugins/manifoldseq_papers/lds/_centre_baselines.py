@@ -100,7 +100,8 @@ class MDSMean(CentreRule):
     def __post_init__(self) -> None:
         if self.n_components is not None and not (isinstance(self.n_components, Integral) and self.n_components >= 1):
             raise ValueError(
-                f"MDSMean(n_components={quoted(self.n_components)}): pass a whole number of at least 1, or None"
+                f"MDSMean(n_components={quoted(self.n_components)}) is not valid: pass a whole number of at least 1, "
+                "or None"
             )
 
     def __call__(self, task: CentreTask, centre: Point, rows: Rows, inner: int) -> tuple[Point, float]:
@@ -157,11 +158,15 @@ class AlignMean(CentreRule):
 
     def __post_init__(self) -> None:
         if not (isinstance(self.rate, Real) and self.rate > 0):
-            raise ValueError(f"AlignMean(rate={quoted(self.rate)}): pass a positive number")
+            raise ValueError(f"AlignMean(rate={quoted(self.rate)}) is not valid: pass a positive number")
         if not (isinstance(self.n_steps, Integral) and self.n_steps >= 0):
-            raise ValueError(f"AlignMean(n_steps={quoted(self.n_steps)}): pass a whole number of at least 0")
+            raise ValueError(
+                f"AlignMean(n_steps={quoted(self.n_steps)}) is not valid: pass a whole number of at least 0"
+            )
         if self.start not in ROTATIONS:
-            raise ValueError(f"AlignMean(start={quoted(self.start)}): choose {', '.join(map(repr, ROTATIONS))}")
+            raise ValueError(
+                f"AlignMean(start={quoted(self.start)}) is not known: choose {', '.join(map(repr, ROTATIONS))}"
+            )
 
     def __call__(self, task: CentreTask, centre: Point, rows: Rows, inner: int) -> tuple[Point, float]:
         """Return the average of the aligned members `rows`."""
@@ -198,7 +203,9 @@ class GrassMean(CentreRule):
 
     def __post_init__(self) -> None:
         if not (isinstance(self.n_steps, Integral) and self.n_steps >= 2):
-            raise ValueError(f"GrassMean(n_steps={quoted(self.n_steps)}): pass a whole number of at least 2")
+            raise ValueError(
+                f"GrassMean(n_steps={quoted(self.n_steps)}) is not valid: pass a whole number of at least 2"
+            )
 
     def __call__(self, task: CentreTask, centre: Point, rows: Rows, inner: int) -> tuple[Point, float]:
         """Return the system of the mean subspace of the members `rows`."""

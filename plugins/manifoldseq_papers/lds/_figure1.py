@@ -175,7 +175,7 @@ class _Results:
             document = json.loads(ms.storage.read_bytes(self.path))
             if document.get("settings") != mark:
                 raise ValueError(
-                    f"{self.path} has results of other settings: choose another folder, or leave out --resume"
+                    f"{self.path} has results of other settings: choose another folder, or run without --resume"
                 )
             self.found = document["runs"]
         folder.mkdir(parents=True, exist_ok=True)
