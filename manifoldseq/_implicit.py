@@ -186,7 +186,7 @@ def _solved(problem: Problem, at: Iterate, b: Vector) -> Vector:
             best, least = z, square
     if least > 1e-6 * first:
         raise ValueError(
-            "the Hessian at the solution is singular along the given direction: the solution is not unique along it "
-            "and has no derivative"
+            "the Hessian at the solution is singular along the given direction: the solution is not unique in this "
+            "direction and has no derivative"
         )
     return best

@@ -287,7 +287,9 @@ class _Loop:
             self.columns["nfev"][-1] = self.at[1].evaluations.nfev
             return self.checked(stop)
         if not _finite(steps.recent[-1]):
-            raise ValueError("a step returned ms.Steps whose last value is not finite: return the iterations before it")
+            raise ValueError(
+                "a step returned ms.Steps whose last value is not finite: return only the iterations before this value"
+            )
         spent = so_far.evaluations
         rows = {name: np.asarray(column, dtype=float).tolist() for name, column in steps.history.items()}
         rows["nfev"] = [spent.nfev + count for count in rows["nfev"]]

@@ -91,8 +91,8 @@ def frechet_mean(manifold: Manifold, points: Any, weights: Any = None, *, loss: 
     """
     if manifold.exp is None or manifold.log is None or manifold.dist is None:
         raise TypeError(
-            f"frechet_mean needs a logarithm, and {manifold!r} has none: minimize another distance, or use "
-            "manifold.nearest of the mean of the arrays"
+            f"frechet_mean needs a logarithm, but {manifold!r} has none: minimize another distance with ms.minimize, "
+            "or project the mean of the arrays with manifold.nearest"
         )
     x = _checked(manifold, points)
     w = _weights(weights, len(leaves(x)[0]))
@@ -107,7 +107,8 @@ def frechet_mean(manifold: Manifold, points: Any, weights: Any = None, *, loss: 
     if not np.isfinite(values).all():
         k = int(used[candidates[~np.isfinite(values)][0]])
         raise ValueError(
-            f"no geodesic of {manifold!r} is known from points[{k}] to all other points: pass points of one component"
+            f"no geodesic of {manifold!r} is known from points[{k}] to all other points: pass points of one connected "
+            "component"
         )
     first, *others = [starts[k] for k in np.argsort(values)]
     found = [mean.solved_from(first)]
@@ -234,7 +235,8 @@ def _checked(manifold: Manifold, points: Any) -> Point:
     n = len(arrays[0])
     if n == 0 or any(len(a) != n for a in arrays):
         raise ValueError(
-            f"frechet_mean needs equally many points in all arrays, at least one; got {[*map(len, arrays)]}"
+            f"the arrays of frechet_mean have {[*map(len, arrays)]} points: pass the same number of points in each, at "
+            "least one"
         )
     if any(a.dtype.kind not in "fiu" for a in arrays):
         raise ValueError(f"the points must be real numbers, got {', '.join(str(a.dtype) for a in arrays)}")

@@ -257,8 +257,8 @@ def _solver(problem: Problem, solver: str | Solver, options: Mapping[str, Any] |
         algorithm = get_solver(solver, **(options or {}))
     elif options:
         raise ValueError(
-            f"options={quoted(dict(options))} are for a solver that is given by name: write "
-            f"{type(solver).__name__}(…) with them instead"
+            f"options={quoted(dict(options))} can be used only with the name of a solver: pass the options to "
+            f"{type(solver).__name__}(…) instead"
         )
     else:
         algorithm = solver

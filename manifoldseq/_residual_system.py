@@ -225,7 +225,9 @@ class Structure:
         self.slots = [self._slots(block) for block in blocks]
         self.rows = [self._count(slots) for slots in self.slots]
         if not self.whole and not any(self.rows):
-            raise ValueError("there are no residuals: every on=… has an empty array of indices")
+            raise ValueError(
+                "there are no residuals: every on=… has an empty array of indices. Pass at least one index"
+            )
         self._number()
         self._pattern()
 
@@ -245,14 +247,14 @@ class Structure:
             family = self.families[k]
             if (indices is None) != family.single:
                 raise ValueError(
-                    f"on=… has indices for a single point of {family.manifold!r}: leave the indices out"
+                    f"on=… has indices, but there is a single point of {family.manifold!r}: pass on=… without indices"
                     if family.single
                     else f"on=… has no indices for the points of {family.manifold!r}: pass indices"
                 )
             if indices is not None and len(indices) and not 0 <= indices.min() <= indices.max() < family.count:
                 raise ValueError(
-                    f"residuals have indices from {indices.min()} to {indices.max()}, but the points are 0 to "
-                    f"{family.count - 1}"
+                    f"residuals have indices from {indices.min()} to {indices.max()}, but the points have indices from "
+                    f"0 to {family.count - 1}"
                 )
             made.append((k, indices))
         return made

@@ -307,7 +307,8 @@ def _largest(rules: tuple[StoppingRule, ...], so_far: RunSoFar) -> tuple[float, 
 def _members(rule: Stop, kind: type) -> tuple[StoppingRule, ...]:
     if not callable(rule) and not isinstance(rule, StoppingRule):
         raise TypeError(
-            f"a stopping rule combines with another rule, not with {quoted(rule)}: write MaxIterations({quoted(rule)})"
+            f"a stopping rule can be combined only with another rule, not with {quoted(rule)}: write "
+            f"MaxIterations({quoted(rule)})"
         )
     rule = stopping_rule(rule)
     return rule.rules if isinstance(rule, kind) else (rule,)  # type: ignore[attr-defined]

@@ -146,8 +146,8 @@ def _solver(solver: str | Solver, options: Mapping[str, Any] | None, problems: S
         raise TypeError(f"options={quoted(options)}: pass a dict of options of the solver")
     if options and not isinstance(solver, str):
         raise ValueError(
-            f"options={quoted(options)} are for a solver that is given by name: write {type(solver).__name__}(…) "
-            "instead"
+            f"options={quoted(options)} can be used only with the name of a solver: pass the options to "
+            f"{type(solver).__name__}(…) instead"
         )
     algorithm = get_solver(solver, **(options or {})) if isinstance(solver, str) else solver
     able = isinstance(algorithm, Solver) and type(algorithm).minimize_rows is not Solver.minimize_rows

@@ -64,8 +64,8 @@ def apply(run_dir: Path, data: tuple[str, ...], reading: tuple[str, ...], views:
     for recorded values) if the model computes them.
 
     The columns of the fit are found by name, in any order, and other columns are ignored. The --read options of the fit
-    apply to files of the same kind. For a model of views, DATA is one file, or one file per view in the order of the
-    fit; a view without a file is missing.
+    apply to files of the same kind. For a multi-view model, DATA is one file, or one file per view in the order of
+    the fit. A view without a file is treated as missing.
 
     \b
     Examples:
@@ -76,17 +76,26 @@ def apply(run_dir: Path, data: tuple[str, ...], reading: tuple[str, ...], views:
     if output.suffix not in (".npz", ".csv"):
         raise BadInput(f"{output} has the ending {quoted(output.suffix)}: write a .npz or a .csv file")
     if not os.access(output.parent, os.W_OK):  # said before anything is computed
-        raise BadInput(f"{output} cannot be written: there is no folder {output.parent} that can be written to")
+        raise BadInput(
+            f"{output} cannot be written: the folder {output.parent} does not exist or is not writable. Choose another "
+            "file with -o"
+        )
     use_files_of(run_dir, run_of(run_dir))
     try:
         model = load(run_dir)
     except ValueError as error:
         raise BadInput(str(error)) from error
     if isinstance(model, Result):
-        raise BadInput(f"{run_dir} contains the solution of a problem and no estimator: there is nothing to apply")
+        raise BadInput(
+            f"{run_dir} contains the solution of a problem, which cannot be applied to data: pass the run directory of "
+            "a fit"
+        )
     methods = {method: name for method, name in _METHODS.items() if callable(getattr(model, method, None))}
     if not methods:
-        raise BadInput(f"{type(model).__name__} has none of {', '.join(_METHODS)}: there is nothing to apply")
+        raise BadInput(
+            f"{type(model).__name__} cannot be applied to data, because it has none of the methods "
+            f"{', '.join(_METHODS)}: pass the run directory of another estimator"
+        )
     loaded = _loaded(run_dir, model, data, reading_of(parse_pairs(reading, "--read")), views)
     check_sparse(registered_name(model), model, loaded)
     X, _ = as_input(loaded, None)

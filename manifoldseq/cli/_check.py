@@ -25,8 +25,8 @@ IN_PART = 3
     multiple=True,
     metavar="NAME",
     help=(
-        "Import this record, or all records of a kind such as datasets, without a test. Such a record changes the exit "
-        "status only if the import fails. May be repeated."
+        "Import this record, or all records of a kind such as datasets, without testing them. Such records change the "
+        "exit status only if the import fails. This option can be repeated."
     ),
 )
 def check(package: str, import_only: tuple[str, ...]) -> int:

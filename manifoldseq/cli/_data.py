@@ -223,11 +223,11 @@ def _check_number(name: str, kind: str, sources: Sequence[str], views: str | Non
     if len(sources) == 1 and views is None:
         return
     able = ", ".join(sorted(name for name, one in named("estimators") if getattr(one, "input", "") in _OF_VIEWS))
-    of_views = f"; estimators of views are {able}" if able else ""
+    of_views = f"; multi-view estimators are {able}" if able else ""
     if views is not None:
-        raise BadInput(f"--views {views}: {name} requires {kind}, not views: leave --views out{of_views}")
+        raise BadInput(f"{name} requires {kind}, not views: remove the option --views {views}{of_views}")
     together = "put them into one folder and pass the folder" if kind == "sequences" else "join them into one file"
-    raise BadInput(f"{name} requires {kind} of one file, but {len(sources)} files are given: {together}{of_views}")
+    raise BadInput(f"{name} requires {kind} from one file, but {len(sources)} files are given: {together}{of_views}")
 
 
 def _load_one(
@@ -235,7 +235,7 @@ def _load_one(
 ) -> SequenceData:
     """Read a file or load a data set; `names` are the columns of a table that are requested by name."""
     if not source:
-        raise BadInput("the name of the data is empty: pass a file, a folder or the name of a data set")
+        raise BadInput("DATA is an empty string: pass a file, a folder or the name of a data set")
     try:
         if Path(source).exists():
             chosen = {**_defaults(source, kind, options.get("reader")), **options}
@@ -247,7 +247,10 @@ def _load_one(
                         return _read(source, {**chosen, "channels": found})
                 raise
         if options:
-            raise BadInput(f"--read sets options for reading a file, but the file or folder {source} does not exist")
+            raise BadInput(
+                f"--read sets options for reading files, but the file or folder {source} does not exist: correct the "
+                "path, or remove --read to load a data set by name"
+            )
         loaded = hooks.get_dataset(asked_name(source, "datasets")).loader()
         dense = [x for x in loaded.sequences if not issparse(x)]
         check_sequences([np.zeros_like(x[:1]) for x in dense])  # their shapes, as readers of files do
@@ -414,9 +417,7 @@ def advice_on_missing(name: str, kind: str) -> str:
             made: Any = record.resolved()
             if made.input == kind and (settings := list(_missing(made.factory()))):
                 takers[taker] = f"--set {settings[0]}={'em' if kind == 'views' else 'smooth'}"
-    fill = (
-        "fill the value, or leave the row out" if kind in ("views", "bags") else "interpolate by --read missing=linear"
-    )
+    fill = "fill the value, or remove the row" if kind in ("views", "bags") else "interpolate by --read missing=linear"
     if name in takers:
         return f"use {takers[name]}, or {fill}"
     direct = {other: setting for other, setting in takers.items() if "." not in setting.partition("=")[0]} or takers
@@ -445,8 +446,10 @@ def load_labels(path: Path, loaded: Loaded) -> np.ndarray:
     n, by_row = len(loaded.data), loaded.kind in _BY_ROW
     n_rows = sum(x.shape[0] for x in loaded.data.sequences)
     if labels.shape != (n,) and not (by_row and labels.shape == (n_rows,)):
-        what = f"{n_rows} rows" if by_row else f"{n} sequences"
-        raise BadInput(f"{path} contains labels of shape {labels.shape} for {what}: write one label for each")
+        many, one = (n_rows, "row") if by_row else (n, "sequence")
+        raise BadInput(
+            f"{path} contains labels of shape {labels.shape} for {many} {one}s: write one label for each {one}"
+        )
     if not by_row or len(labels) != n_rows:
         return labels
     order = loaded.data.order
@@ -479,7 +482,7 @@ def _by_name(path: Path, lines: list[str], loaded: Loaded) -> np.ndarray | None:
     if pairs and len({name for name, _ in rows}) == len(rows) > 1:
         raise BadInput(
             f"{path} has lines of two cells, such as {quoted(lines[-1])}, but the first cells are not names in the "
-            f"data, such as {quoted(ids[0])}: write name,label, or only the label"
+            f"data, such as {quoted(ids[0])}: write either name,label or only the label in each line"
         )
     return None
 
@@ -533,7 +536,7 @@ def _joined(sequences: list[np.ndarray]) -> np.ndarray:
     try:
         require_memory("the rows of all files in one array", sum(x.nbytes for x in sequences))
     except ReadError as error:
-        raise BadInput(f"{error}, or join the files into one .npy file, which stays on disk") from error
+        raise BadInput(f"{error}, or join the files into one .npy file, which is not loaded as a whole") from error
     rows = np.empty((sum(map(len, sequences)), sequences[0].shape[1]), sequences[0].dtype)
     start = 0
     for x in sequences:
@@ -557,8 +560,8 @@ def _remarks(source: str, data: SequenceData) -> list[str]:
     said = []
     if data.clocks:
         names = " and ".join(map(repr, data.clocks))
-        what, channels = ("column", "a channel") if len(data.clocks) == 1 else ("columns", "channels")
-        said = [f"{what} {names}: used as the time axis, not as {channels} (to change this: --read time=none)"]
+        what, channels = ("column {} is", "a channel") if len(data.clocks) == 1 else ("columns {} are", "channels")
+        said = [f"{what.format(names)} used as the time axis, not as {channels} (to change this: --read time=none)"]
     path = Path(source)
     if data.channel_names is None or not (path.is_dir() or path.suffix.lower() in _TABLES):
         return said

@@ -39,8 +39,8 @@ _WORDS = ("name", "why", "seconds")  # of a row, what is not a figure of the fit
 @click.option(
     "--labels",
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
-    help="File with the labels. Each line is either a label, in the order of the sequences (for an estimator of "
-    "samples or views, of the rows), or a name, a comma and a label.",
+    help="File with the labels. Each line contains either a label, or a name, a comma and a label. Labels without "
+    "names must be in the order of the sequences (of the rows, if ESTIMATOR requires samples or views).",
 )
 @click.option("--jobs", type=click.IntRange(1), metavar="N", help="Number of threads [1].")
 @click.option(
@@ -67,14 +67,14 @@ def fit(
 ) -> int:
     """Fit ESTIMATOR to DATA and write a run directory.
 
-    DATA is a file or folder that a reader accepts (see `manifoldseq list readers`), or the name of a data set. An
-    estimator of views takes one file whose columns are assigned to views by --views, or one file per view. The members
-    of several files are paired by their ids (the column `id` of a table, or the file names), or in their order if there
-    are no ids.
+    DATA is a file or folder that a reader accepts (see `manifoldseq list readers`), or the name of a data set. A
+    multi-view estimator requires one file whose columns are assigned to views by --views, or one file per view. The
+    members of several files are paired by their ids (the column `id` of a table, or the file names), or in their order
+    if there are no ids.
 
-    The run directory contains run.json and run.toml from the start; model.npz and model.json are written when the fit
-    is done, then history.csv, assignments.csv, metrics.json, evaluation.json and report.html. If writing one of these
-    files fails, the model is kept, the exit status is 1, and --resume writes the missing files.
+    The files run.json and run.toml are written to the run directory at the start. When the fit is done, model.npz and
+    model.json are written first, and then history.csv, assignments.csv, metrics.json, evaluation.json and report.html.
+    If writing one of these files fails, the model is kept, the exit status is 1, and --resume writes the missing files.
 
     The fit is compared with baselines. Clusterings are compared by their agreement with the labels and by the agreement
     between clusterings that are fitted to different parts of the data. Classifiers and features are compared by the
@@ -275,7 +275,7 @@ class _Fit(Task):
             numbers = " and ".join(plain)
             tried.append(
                 f"{numbers} {'is the default, which does' if len(plain) == 1 else 'are the defaults, which do'} not "
-                f"depend on the data: add --choose to choose from the data, or --set {auto[0]}=..."
+                f"depend on the data: add --choose to choose a value from the data, or --set {auto[0]}=..."
             )
         return tried
 
@@ -321,7 +321,7 @@ def _left_open(record: hooks.EstimatorSpec, name: str, settings: Mapping[str, An
         raise BadInput(f"{name} has no rule that chooses parameters: --choose is supported by {', '.join(able)}")
     found = {one: "auto" for one in record.auto if one not in settings}
     if not found:
-        raise BadInput(f"--choose chooses {' and '.join(record.auto)}, but --set sets it: leave one of them out")
+        raise BadInput(f"--choose chooses {' and '.join(record.auto)}, but --set sets it: pass only one of the options")
     return found
 
 
@@ -352,7 +352,7 @@ def _executor(jobs: int | None, dask: str | None) -> Iterator[None]:
 def _why_here(model: Any) -> str:
     """Return the reason why a fit has sent no tasks to a cluster."""
     size = f"{BLOCK_BYTES >> 20} MiB"
-    usual = f"every step of the fit was a single task (rows are divided into tasks of {size}, and starts are tasks)"
+    usual = f"every step of the fit was a single task (a task computes {size} of rows, or one start)"
     return getattr(model, "sequential", usual)
 
 

@@ -50,9 +50,9 @@ an installed plugin. Instead of a registered name, you can pass FILE.py:NAME for
 Shell completion for bash (for zsh or fish, replace bash by zsh or fish):
   eval "$(_MANIFOLDSEQ_COMPLETE=bash_source manifoldseq)"
 
-The output is plain text without colours, with or without NO_COLOR. Progress is shown on terminals only. The variable
-MANIFOLDSEQ_DISABLE_PLUGINS (a,b) names plugins that are not loaded. If MANIFOLDSEQ_PLUGINS is set, only the plugins
-that it names are loaded.
+The output is plain text without colours, whether or not NO_COLOR is set. Progress is shown on terminals only. The
+variable MANIFOLDSEQ_DISABLE_PLUGINS (a,b) names plugins that are not loaded. If MANIFOLDSEQ_PLUGINS is set, only the
+plugins that it names are loaded.
 """
 
 
@@ -141,7 +141,7 @@ def run(arguments: Sequence[str] | None = None) -> int:
     except OSError as error:
         if error.errno != errno.EPIPE:
             place = f"{error.filename}: " if error.filename else ""
-            click.echo(f"Error: {place}{error.strerror or error}: choose another place", err=True)
+            click.echo(f"Error: {place}{error.strerror or error}: choose another path", err=True)
             return 2
         os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # what reads our output has ended: say no more
         return 1

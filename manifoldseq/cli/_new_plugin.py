@@ -25,7 +25,8 @@ def new_plugin(name: str, output: Path | None) -> None:
     """Write a new plugin whose tests pass.
 
     The plugin is a distribution with an example model, an estimator, tests and a README. Replace the model by your own.
-    NAME has lower-case letters, digits and hyphens; the import package has underscores instead.
+    NAME must consist of lower-case letters, digits and hyphens. The name of the import package has underscores in place
+    of the hyphens.
 
     \b
     Example:
@@ -56,7 +57,10 @@ def _check(name: str, package: str, folder: Path) -> None:
             f"{quoted(name)} cannot name a plugin: use lower-case letters, digits and hyphens, such as my-model"
         )
     if keyword.iskeyword(package) or package in sys.stdlib_module_names or find_spec(package) is not None:
-        raise BadInput(f"{quoted(package)} is already a name of Python or of an installed package: choose another")
+        raise BadInput(
+            f"{quoted(package)} is already a keyword or standard module of Python, or an installed package: choose "
+            "another name"
+        )
     if folder.exists():
         raise BadInput(f"{folder} exists already: choose another name, or another folder with -o")
 

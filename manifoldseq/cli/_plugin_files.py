@@ -78,7 +78,8 @@ def with_plugin_option(command: click.Command) -> click.Command:
             click.Option(
                 ["--plugin"], multiple=True, metavar="FILE.py", type=click.Path(), is_eager=True, expose_value=False,
                 callback=_load_given,
-                help="Run a Python file and load its records, as if it were an installed plugin; may be repeated.",
+                help="Run a Python file and load its records, as if the file were an installed plugin. This option "
+                "can be repeated.",
             )
         )  # fmt: skip
     return command
@@ -90,7 +91,11 @@ def _load_given(context: click.Context, parameter: click.Parameter, paths: tuple
         return
     clashes = {plugin.name: plugin.clashes for plugin in hooks.plugins()} if files else {}
     for path, file in zip(paths, files, strict=True):
-        idle = () if _has_hooks(file.module) else (f"the file registers no records; pass its objects as {path}:NAME",)
+        idle = (
+            ()
+            if _has_hooks(file.module)
+            else (f"the file registers no records: pass the objects of the file as {path}:NAME",)
+        )
         for said in (*idle, *clashes.get(file.name, ())):
             click.echo(f"Warning: {path}: {said}", err=True)
 

@@ -118,7 +118,7 @@ def check_names(values: Iterable[str], known: Iterable[str], what: str) -> None:
     names = sorted(known)
     for name in values:
         if name not in names:
-            have = f"It has {', '.join(names)}" if names else "It has none"
+            have = f"It has {', '.join(names)}" if names else "It has no parameters"
             raise BadInput(f"{what} has no parameter {quoted(name)}: {suggestion(name, names)}{have}")
 
 

@@ -19,22 +19,22 @@ class BadInput(click.ClickException):
 
 json_option: Callable[..., Any] = click.option("--json", "as_json", is_flag=True, help="Print JSON instead of a table.")
 set_option: Callable[..., Any] = click.option(
-    "--set", "settings", multiple=True, metavar="NAME=VALUE", help="Set a parameter; may be repeated."
+    "--set", "settings", multiple=True, metavar="NAME=VALUE", help="Set a parameter. This option can be repeated."
 )
 read_option: Callable[..., Any] = click.option(
     "--read",
     "reading",
     multiple=True,
     metavar="NAME=VALUE",
-    help="An option of the reader, such as id=subject for .csv files (all options: manifoldseq fit --help); may be "
-    "repeated.",
+    help="Set an option of the reader, such as id=subject for .csv files. `manifoldseq fit --help` lists all options. "
+    "This option can be repeated.",
 )
 views_option: Callable[..., Any] = click.option(
     "--views",
     metavar="COLUMNS",
-    help="The columns of each view of a file. Pass either the number of columns of each view (76,216), or names or "
-    "numbers of columns, with a colon between views (a,b:c_*,-c_2 or 0-2:5,7). Names can contain the wildcards * and "
-    "?, and a minus sign excludes a column. For several files, name the columns of each file.",
+    help="Assign the columns of a file to views. Pass either the number of columns in each view (76,216), or a list of "
+    "column names or column indices for each view, with a colon between views (a,b:c_*,-c_2 or 0-2:5,7). Names can "
+    "contain the wildcards * and ?, and a minus sign excludes a column. For several files, pass a list for each file.",
 )
 
 

@@ -40,7 +40,8 @@ _OPTIONS = "solver."
 @click.option(
     "--solver",
     metavar="NAME",
-    help="A solver, listed by `manifoldseq list solvers` [auto: chosen for the problem, in most cases lbfgs-tr].",
+    help="A solver, listed by `manifoldseq list solvers`. The default, auto, chooses a solver for the problem, in most "
+    "cases lbfgs-tr.",
     shell_complete=completed_by("solvers"),
 )
 @click.option("--init", metavar="NAME", help="An initializer of the model [the first].")
@@ -67,10 +68,10 @@ def solve(
     name (see `manifoldseq list models`), or FILE.py:NAME. In the second case, FILE.py is run, and NAME must be a
     manifoldseq.Problem or a function build(data, **params) that returns a Problem. The function receives DATA as a list
     of (T, d) arrays, and views (several DATA, or --views) as a list of (N, d) arrays whose rows are paired. Without
-    DATA it is called as build(**params). MODEL can also be a pose graph FILE.g2o, whose solution is written to
-    solution.g2o (--set loss=cauchy --set scale=3 for a robust loss). --set solver.NAME=VALUE sets an option of the
-    solver, and --set identifier.delay=2 a parameter of an object that is itself a parameter. `manifoldseq solve MODEL
-    --help` also lists the parameters of MODEL.
+    DATA, the function is called as build(**params). MODEL can also be a pose graph FILE.g2o, whose solution is written
+    to solution.g2o (for a robust loss, add --set loss=cauchy --set scale=3). --set solver.NAME=VALUE sets an option of
+    the solver. --set identifier.delay=2 sets a parameter of an object that is itself a parameter. `manifoldseq solve
+    MODEL --help` also lists the parameters of MODEL.
 
     The exit status is 0 if the problem is solved and 1 otherwise, for example if the run ends at --max-iter or the
     constraints are not satisfied.
@@ -130,9 +131,7 @@ class _Solve(Task):
             kind = "sequences"
         elif not kind:
             kind = "views" if views is not None or several else "sequences"
-        advice = (
-            ": fill the value, or leave the row out" if kind == "views" else ": interpolate by --read missing=linear"
-        )
+        advice = ": fill the value, or remove the row" if kind == "views" else ": interpolate by --read missing=linear"
         self.load(kind, lambda: advice)
 
     def identity(self) -> Sequence[Any]:
@@ -209,7 +208,7 @@ def _builder(model: str, init: str | None) -> tuple[str, Any, str, str | None]:
     if model.endswith(".g2o"):
         path = str(Path(model).resolve())
         if not Path(path).is_file():
-            raise BadInput(f"the file {model} does not exist")
+            raise BadInput(f"the file {model} does not exist: pass the path of a .g2o file")
 
         def build(loss: str = "squared", scale: float = 3.0) -> Problem:
             return graph_problem(path, loss, scale)

@@ -52,13 +52,13 @@ def chosen_columns(text: str, sources: Sequence[str], files: Sequence[SequenceDa
         sizes = [int(size) for size in text.split(",")]
         if len(files) == 1 and (min(sizes) < 1 or sum(sizes) != widths[0]):
             raise BadInput(
-                f"--views {text}: pass the number of columns of each view, with the sum {widths[0]}, or name the "
-                f"columns, such as --views {example(files[0])}"
+                f"--views {text}: the numbers of columns must be positive and their sum must be {widths[0]}: correct "
+                f"them, or name the columns, such as --views {example(files[0])}"
             )
         if len(files) > 1 and sizes != widths:
             raise BadInput(
-                f"--views {text}: {' and '.join(sources)} are views already, of {_and(widths)} columns: leave --views "
-                "out, or name the columns of each file, with a colon between them"
+                f"--views {text}: each of the files {' and '.join(sources)} is one view, and they have {_and(widths)} "
+                "columns: remove the option --views, or name the columns of each file, with a colon between files"
             )
         ends = np.cumsum(sizes).tolist()
         if len(files) == 1:
@@ -68,15 +68,15 @@ def chosen_columns(text: str, sources: Sequence[str], files: Sequence[SequenceDa
     parts = _parts(text)
     if len(files) > 1 and len(parts) != len(files):
         raise BadInput(
-            f"--views {text} names the columns of {len(parts)} views for {len(files)} files: name the columns of each "
-            "file, with a colon between them"
+            f"--views {text} has columns for {len(parts)} view{'s' * (len(parts) > 1)}, but {len(files)} files are "
+            "given: name the columns of each file, with a colon between files"
         )
     found: list[Columns] = []
     for v, items in enumerate(parts):
         file = v if len(files) > 1 else 0
         numbers = _numbers(text, items, sources[file], files[file])
         if not numbers:
-            raise BadInput(f"--views {text}: view {v} has no columns: name at least one on each side of a colon")
+            raise BadInput(f"--views {text}: view {v} has no columns: name at least one column on each side of a colon")
         for u, other in enumerate(found):
             if other.file == file and (both := [j for j in numbers if j in set(other.numbers)]):
                 raise BadInput(
@@ -108,7 +108,7 @@ def _parts(text: str) -> list[list[str]]:
     while True:
         match = _ITEM.match(text, place)
         if match is None:
-            raise BadInput(f"--views {text}: a quote is open or follows a name: put a whole name into quotes")
+            raise BadInput(f"--views {text}: a quote is not closed or is inside a name: put the whole name in quotes")
         quoted, plain, separator = match.groups()
         if quoted is not None or plain:
             parts[-1].append(plain if quoted is None else quoted.replace('""', '"'))
@@ -232,8 +232,8 @@ def paired(
         if by_row and [len(x) for x in part.sequences] != lengths:
             if part.labels is not None:
                 raise BadInput(
-                    f"{source} has labels for other rows than the ids or labels of {sources[_place(leader, parts)]}: "
-                    "keep the labels in one file only"
+                    f"the labels of {source} are for rows that differ from the rows with ids or labels of "
+                    f"{sources[_place(leader, parts)]}: keep the labels in one file only"
                 )
             rows = part.sequences[0] if len(part) == 1 else np.concatenate(part.sequences)
             part = replace(part, sequences=np.split(rows, np.cumsum(lengths)[:-1]), ids=leader.ids)
@@ -398,7 +398,8 @@ def same_columns(
     if len(files) not in {1, len(widths), len(views)}:
         many = f"{len(widths)} files" if len(widths) > 1 else f"one file{f', or {len(views)}' * (len(views) > 1)}"
         raise BadInput(
-            f"{len(files)} files are given, but {run} was fitted on {many}: pass the same number of files in that order"
+            f"{len(files)} files are given, but {run} was fitted on {many}: pass the same number of files in the order "
+            "of the fit"
         )
     found: list[Columns | None] = []
     for v, view in enumerate(views):

@@ -61,7 +61,7 @@ def check_sequences(
         steps, d = sequence.shape
         if d != channels:
             raise ValueError(
-                f"sequence {i} has {d} channels but sequence 0 has {channels}: all sequences need the same channels"
+                f"sequence {i} has {d} channels but sequence 0 has {channels}: pass the same channels in all sequences"
             )
         if steps < min_length:
             need = f"{needed_by} needs at least {min_length}" if needed_by else f"at least {min_length} are needed"
@@ -179,7 +179,7 @@ def _as_sequence(item: Any, i: int) -> Float:
     if array.ndim != 2:
         raise ValueError(
             f"sequence {i} has {array.ndim} dimension{'s' * (array.ndim != 1)}, not 2: pass a (T, d) array, "
-            f"time first; one channel is x[:, None]"
+            f"time first (for a single channel: x[:, None])"
         )
     if array.shape[1] == 0:
         raise ValueError(f"sequence {i} has no channels: pass a (T, d) array with d >= 1")

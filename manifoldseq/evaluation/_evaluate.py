@@ -284,7 +284,7 @@ def _dominated(model: Any, X: Any, input: str, names: Sequence[str] | None) -> s
     j = int(share.argmax())
     column = f"{'column' if input == 'samples' else 'channel'} {j if names is None else repr(str(names[j]))}"
     percent = min(np.floor(1000 * most) / 10, 99.9)  # never 100
-    return f"; {column} has {percent:.1f}% of the variance: standardize if units are arbitrary"
+    return f"; {column} has {percent:.1f}% of the variance: standardize the data if the units are arbitrary"
 
 
 def _by_its_own(record: hooks.EstimatorSpec, model: Any, X: Any, y: Any, seed: int) -> Evaluation:

@@ -119,7 +119,7 @@ def _verdict(rows: list[dict[str, Any]], per_column: list[tuple[float, str]], co
         f"an imputed view explains {max(own, 0):.0%} of the variance of held-out rows "
         f"(R² = {own:.2f}; single columns: from {least:.2f} in {worst} to {most:.2f} in {top}); "
         f"the baseline {best['name']} {better} R² = {best['r2']:.2f}; "
-        f"intervals of 90 % contain {coverages.mean():.0%} of the values "
+        f"prediction intervals of nominally 90 % contain {coverages.mean():.0%} of the values "
         f"(single columns: {coverages.min():.0%} to {coverages.max():.0%})"
     )
 

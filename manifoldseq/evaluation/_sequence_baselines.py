@@ -134,7 +134,7 @@ class WarpingKMedoids(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Cluster
         curves = self._curves(X, reset=True)
         if self.n_clusters > len(curves):
             raise ValueError(
-                f"n_clusters={self.n_clusters} for {len(curves)} sequences: pass at most the number of sequences"
+                f"n_clusters={self.n_clusters} exceeds {len(curves)}, the number of sequences: lower n_clusters"
             )
         some = np.sort(rng.permutation(len(curves))[:_MEDOIDS])
         drawn = curves[some]

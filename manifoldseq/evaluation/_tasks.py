@@ -342,7 +342,7 @@ def folds_of(
     number = min(_FOLDS, *sizes)
     if number < 2:
         single = "recording" if groups is not None else "member"
-        raise Unmeasured(f"class {kinds[int(np.argmin(sizes))]} has a single {single}, which cannot be left out")
+        raise Unmeasured(f"class {kinds[int(np.argmin(sizes))]} has a single {single}, which cannot be held out")
     all_of_them = enough(number)
     splitter = StratifiedKFold if groups is None else StratifiedGroupKFold
     folds = splitter(number if all_of_them else min(number, 4), shuffle=True, random_state=seed)
@@ -484,7 +484,7 @@ def told_by_features(train: Any, test: Any, Z: NDArray[np.float64], W: NDArray[n
     mean, centre = train.mean(axis=0), Z.mean(axis=0)
     total = float(np.sum((test - mean) ** 2))
     if not total > 0:
-        raise Unmeasured("the rows that were left out do not vary")
+        raise Unmeasured("the held-out rows do not vary")
     A = Z - centre
     ridge = 1e-6 * float(np.trace(A.T @ A)) / max(A.shape[1], 1) + 1e-300
     weights = np.linalg.solve(A.T @ A + ridge * np.eye(A.shape[1]), A.T @ (train - mean))

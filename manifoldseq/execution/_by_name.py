@@ -150,5 +150,9 @@ def _function(module: str, name: str) -> Any:
 
 
 def _gone(module: str, name: str) -> str:
-    cure = "write it in a module that is imported" if module == "__main__" else "it may have been renamed"
-    return f"{name!r} of the module {module!r} was pickled by name, but the module in this process lacks it: {cure}"
+    cure = (
+        "define it in a module that is imported"
+        if module == "__main__"
+        else "use the version of the module that defines it, because it may have been renamed"
+    )
+    return f"{name!r} was pickled as a name of the module {module!r}, but this module does not define {name!r}: {cure}"

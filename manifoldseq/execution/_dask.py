@@ -97,8 +97,8 @@ class _Dask:
                     results.update(zip(positions, part, strict=True))
                 return [results[position] for position in range(len(tasks))]
         raise RuntimeError(
-            f"a worker died {_LIVES} times in a row during a computation on shards: see its log, and use workers with "
-            "more memory or smaller shards"
+            f"workers died {_LIVES} times in a row during a computation on shards: see their logs, and use workers "
+            "with more memory or smaller shards"
         )
 
     def _context(self) -> bytes:

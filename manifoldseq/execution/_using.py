@@ -49,7 +49,7 @@ def using(kind: str = "serial", workers: Any = None, *, security: Any = None) ->
     [1, 2, 3]
     """
     if kind != "dask" and security is not None:
-        raise ValueError(f"security= is an option of 'dask': the executor {quoted(kind)} stays in this process")
+        raise ValueError(f"security= is an option of 'dask' only: do not pass it to the executor {quoted(kind)}")
     if kind == "serial":
         executor = _serial(workers)
     elif kind == "threads":
@@ -84,4 +84,4 @@ def _threads(workers: Any) -> Iterator[Executor]:
 
 def _check(workers: Any) -> None:
     if workers is not None and (isinstance(workers, bool) or not isinstance(workers, Integral) or workers < 1):
-        raise ValueError(f"workers={quoted(workers)}: use a whole number, at least one worker")
+        raise ValueError(f"workers={quoted(workers)}: pass a whole number ≥ 1")

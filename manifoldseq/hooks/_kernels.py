@@ -133,7 +133,9 @@ def completed(kernel: Any, domain: str | None = None) -> Kernel:
             f"kernel={quoted(kernel)} is not a kernel: pass a registered name such as 'projection' or an object"
         )
     if missing:
-        raise ValueError(f"the kernel {kernel!r} has no {', '.join(missing)}: see ms.kernels.Kernel")
+        raise ValueError(
+            f"the kernel {kernel!r} has no {', '.join(missing)}: add these attributes of ms.kernels.Kernel"
+        )
     if kernel.weighted is not None and not kernel.constant_diagonal and kernel.self_term is None:
-        raise ValueError(f"the kernel {kernel!r} has no self_term, which constant_diagonal=False requires")
+        raise ValueError(f"the kernel {kernel!r} has no self_term, which constant_diagonal=False requires: add it")
     return kernel

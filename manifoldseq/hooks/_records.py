@@ -246,15 +246,18 @@ class ModelSpec(Record):
         super().__post_init__()
         given = [part for part in _PARTS if getattr(self, part)]
         if self.build is not None and given:
-            raise ValueError(f"Model {self.name!r}: build creates the whole problem: leave out {', '.join(given)}")
+            raise ValueError(
+                f"Model {self.name!r} sets both build, which creates the whole problem, and {', '.join(given)}: set "
+                "only one of the two"
+            )
         if self.build is None and not self.base:
             lacking = [part for part in ("prepare", "manifold") if getattr(self, part) is None]
             if self.value is None and self.value_and_gradient is None:
                 lacking.append("value or value_and_gradient")
             if lacking:
                 raise ValueError(
-                    f"Model {self.name!r}: set {', '.join(lacking)}; or build, a function that returns a Problem; or "
-                    "base, the name of a model whose parts are used"
+                    f"Model {self.name!r} does not define a problem: set {', '.join(lacking)}, or set build to a "
+                    "function that returns a Problem, or base to the name of a model whose parts are used"
                 )
 
     def problem(self, data: Any, **params: Any) -> Any:

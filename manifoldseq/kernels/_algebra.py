@@ -137,7 +137,7 @@ class SumKernel(_Several):
         object.__setattr__(self, "kernels", _several(self.kernels))
         weights = (1.0,) * len(self.kernels) if self.weights is None else tuple(self.weights)
         if len(weights) != len(self.kernels) or not all(math.isfinite(w) and w >= 0 for w in weights):
-            raise ValueError(f"weights={self.weights!r}: pass one number of at least 0 per kernel")
+            raise ValueError(f"weights={self.weights!r}: pass one non-negative number for each kernel")
         object.__setattr__(self, "weights", tuple(float(w) for w in weights))
 
     @property
@@ -249,7 +249,10 @@ class NormalizedKernel(_Unit):
             return value / root, tree_map(lambda g: g / root, gradient)
         own, slope = self.kernel.self_term(point)
         if not own > 0:
-            raise ValueError(f"the point has k(S, S) = {own:.3g}: it cannot be normalized")
+            raise ValueError(
+                f"the kernel cannot be normalized, because k(S, S) = {own:.3g} at the point S: use a kernel with "
+                "positive values k(S, S)"
+            )
         root = math.sqrt(own)
         # d(v / √o) = dv / √o − v do / (2 o √o) with o = k(S, S)
         return value / root, tree_map(lambda g, h: g / root - h * (value / (2 * own * root)), gradient, slope)
@@ -257,7 +260,10 @@ class NormalizedKernel(_Unit):
     def _norms(self, P: Any) -> Array:
         norms = self.kernel.diag(P)
         if len(norms) and not norms.min() > 0:
-            raise ValueError(f"item {int(np.argmin(norms))} has k(x, x) = {norms.min():.3g}: it cannot be normalized")
+            raise ValueError(
+                f"the kernel cannot be normalized, because item {int(np.argmin(norms))} has k(x, x) = "
+                f"{norms.min():.3g}: remove the item"
+            )
         return norms
 
 

@@ -454,7 +454,7 @@ def _sum_product(f: Any, g: Any, x: Tree, u: Tree) -> Tree:
 def _sum_of_terms(f: Objective, g: Objective) -> FiniteTerms | None:
     if f.terms and g.terms and f.terms.n != g.terms.n:
         raise ValueError(
-            f"the two objectives are sums over {f.terms.n} and {g.terms.n} data: pass sums over the same data"
+            f"the two objectives are sums of {f.terms.n} and {g.terms.n} terms: pass sums over the same data"
         )
     terms = f.terms or g.terms
     return FiniteTerms(terms.n, partial(_sum_batch, f, g)) if terms else None

@@ -196,7 +196,7 @@ def residuals(
     if weights is not None:
         weights = np.asarray(weights)
         if weights.dtype.kind not in "fiu" or not np.isfinite(weights).all():
-            raise ValueError(f"weights={quoted(weights)}: an array of finite real numbers is needed")
+            raise ValueError(f"weights={quoted(weights)}: pass an array of finite real numbers")
         weights = weights.astype(float)
         if weights.ndim not in (1, 2, 3):
             raise ValueError(f"weights of shape {weights.shape}: use (m,), (K, m), (K, m, m) or (1, m, m)")
@@ -232,7 +232,7 @@ def least_squares(*blocks: Residuals | Callable[[Any], Any]) -> Objective:
     for block in blocks:
         if not callable(block) and not isinstance(block, Residuals):
             raise TypeError(
-                f"ms.least_squares takes functions that return residuals, got {quoted(block)}: pass the manifold to "
+                f"ms.least_squares needs functions that return residuals, got {quoted(block)}: pass the manifold to "
                 "ms.Problem(manifold, ms.least_squares(f)), and the start to ms.minimize"
             )
     made = tuple([block if isinstance(block, Residuals) else residuals(block) for block in blocks])

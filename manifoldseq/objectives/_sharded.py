@@ -94,7 +94,9 @@ def _load(make_objective: Callable[[Any], Objective], recipe: Callable[[], Any])
     if not isinstance(made, Objective):
         raise TypeError(f"make_objective returned {type(made).__name__}: it must return an Objective, see ms.objective")
     if made.riemannian:
-        raise ValueError("make_objective returned Riemannian derivatives: sums over shards need Euclidean derivatives")
+        raise ValueError(
+            "make_objective returned Riemannian derivatives: return Euclidean derivatives, which sums over shards need"
+        )
     return made
 
 

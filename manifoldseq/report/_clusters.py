@@ -189,7 +189,7 @@ def plot_kernel_matrix(
     """
     K = np.asarray(matrix, dtype=float)
     if K.ndim != 2 or K.shape[0] != K.shape[1]:
-        raise ValueError(f"the matrix has shape {K.shape}: pass a square one, (N, N)")
+        raise ValueError(f"the matrix has shape {K.shape}: pass a square matrix, (N, N)")
     groups = np.zeros(len(K), dtype=int) if clusters is None else np.asarray(clusters)
     if groups.shape != (len(K),):
         raise ValueError(f"clusters have shape {groups.shape} for {len(K)} rows: pass one cluster for each row")

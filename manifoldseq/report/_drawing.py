@@ -141,7 +141,10 @@ def parsed(name: str, text: str) -> Drawing:
         If the text is not SVG, or has elements, links or scripts that a figure does not need.
     """
     if len(text) > _MOST_BYTES or "<!DOCTYPE" in text or "<!ENTITY" in text:
-        raise ValueError(f"the figure {name!r} is too long or has a document type: draw it again")
+        raise ValueError(
+            f"the figure {name!r} is too long or has a document type declaration: save a smaller figure without a "
+            "declaration"
+        )
     try:
         root = ElementTree.fromstring(text)
     except ElementTree.ParseError as error:

@@ -113,7 +113,9 @@ class Evaluation:
         parts = {name: document[name] for name in ("task", "measure", "rows", "verdict")}
         found = cls(**parts, greater_is_better=document.get("greater_is_better", True))
         if document["winner"] not in ([found.rows[i]["name"] for i in found.best] or [None]):
-            raise ValueError(f"an evaluation has winner={document['winner']!r}, but its rows say {found.winner!r}")
+            raise ValueError(
+                f"an evaluation has winner={document['winner']!r}, but its rows give winner={found.winner!r}"
+            )
         return found
 
 

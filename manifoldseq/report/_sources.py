@@ -125,6 +125,7 @@ def assignment_of(result: Any) -> tuple[NDArray[Any] | None, NDArray[Any]]:
     labels = None if labels is None else np.asarray(labels)
     if labels is not None and labels.shape != clusters.shape:
         raise ValueError(
-            f"labels have shape {labels.shape} but clusters {clusters.shape}: pass one label and one cluster per member"
+            f"labels have shape {labels.shape}, but clusters have shape {clusters.shape}: pass one label and one "
+            "cluster per member"
         )
     return labels, clusters

@@ -68,7 +68,7 @@ def read(
     FileNotFoundError: the file or folder walk.xyz does not exist
     """
     if missing not in ("keep", "linear"):
-        raise ReadError(f"{path}: missing is {quoted(missing)}: choose 'keep' or 'linear'")
+        raise ReadError(f"{path}: missing={quoted(missing)} is not valid: choose 'keep' or 'linear'")
     with inflation_limit(inflation):
         data = _call(path, reader_of(path, reader), options)
     data, padded = without_padding(data)
@@ -248,7 +248,9 @@ def interpolate(data: SequenceData) -> SequenceData:
         if holes.any():
             if empty := np.flatnonzero(holes.all(axis=0)).tolist():
                 channel = empty[0] if data.channel_names is None else data.channel_names[empty[0]]
-                raise ValueError(f"sequence {quoted(name)} has no recorded value of channel {channel}: remove it")
+                raise ValueError(
+                    f"sequence {quoted(name)} has no recorded value of channel {channel}: remove the sequence"
+                )
             steps = np.arange(len(x))
             columns = [np.interp(steps, steps[~hole], x[~hole, j]) for j, hole in enumerate(holes.T)]
             x = np.column_stack(columns).astype(x.dtype, copy=False)
@@ -290,7 +292,7 @@ def windows(data: SequenceData | ArrayLike, length: int, step: int | None = None
         check_steps(data)
     step = length if step is None else step
     if length < 1 or step < 1:
-        raise ValueError(f"length is {length} and step is {step}: pass positive whole numbers")
+        raise ValueError(f"length={length} and step={step} are not both positive: pass positive whole numbers")
     data = data if isinstance(data, SequenceData) else SequenceData([_recording(data)])
     cut, ids, origin = [], [], []
     for i, x in enumerate(data.sequences):
@@ -341,7 +343,7 @@ def scale(data: SequenceData, mode: str = "standard", *, like: SequenceData | No
     """
     check_steps(data)
     if mode not in ("standard", "minmax", "robust"):
-        raise ValueError(f"mode is {quoted(mode)}: choose 'standard', 'minmax' or 'robust'")
+        raise ValueError(f"mode={quoted(mode)} is not valid: choose 'standard', 'minmax' or 'robust'")
     source = data if like is None else like
     channels = {x.shape[1] for x in [*data.sequences, *source.sequences]}
     if len(channels) != 1:

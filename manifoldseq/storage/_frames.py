@@ -83,7 +83,7 @@ def from_frame(
         data.ids, data.clocks, data.channel_names   # ('a', 'b'), ('time',), ('x',)
     """
     if isinstance(columns, str):
-        raise ReadError(f"columns is {quoted(columns)}: pass a list of names")
+        raise ReadError(f"columns={quoted(columns)} is not valid: pass a list of names")
     id, time, label = (None if name is None else str(name) for name in (id, time, label))
     if is_xarray(frame):
         return replace(from_xarray(frame, id=id, time=time, label=label, columns=columns), name="")
@@ -145,8 +145,8 @@ def _one_each(tables: Sequence[Table], id: str | None, rows: Rows, numbers: NDAr
     if len(unlike := np.flatnonzero(rows.ids != rows.ids[starts][numbers])):
         where = tables[int(numbers[unlike[0]])].where
         raise ReadError(
-            f"{where} has several values in {quoted(id)}, but each frame of a list must be one sequence: pass one "
-            "frame instead of a list"
+            f"{where} has several different values in column {quoted(id)}, but each frame in a list must contain "
+            "exactly one sequence: concatenate the frames and pass the single frame"
         )
     return [rows.id_names[i] for i in rows.ids[starts].tolist()]
 
@@ -162,7 +162,7 @@ def _table(frame: Any, where: str) -> Table:
     if not isinstance(frame, pandas.DataFrame):
         frame = _by_narwhals(frame, where)
     if frame.columns.nlevels > 1:
-        raise ReadError(f"{where} has columns of several levels: use one name per column")
+        raise ReadError(f"{where} has column names with several levels: use one name per column")
     names = [str(name) for name in frame.columns]
     if len(set(names)) < len(names):  # for pandas 1 and "1" are two
         counted = set[str]()

@@ -109,7 +109,7 @@ def require_memory(path: FilePath, needed: int, *, taken: int = 0) -> None:
     if needed > _UNSUSPECTED and needed > DEFLATE_RATIO * (size := _size(path)):
         raise ReadError(
             f"{path} has {size} bytes but would need {needed / 2**30:.3g} GiB of memory, like a decompression bomb: "
-            "if the file is trusted, save it without compression"
+            "if you trust the file, save it without compression"
         )
 
 
@@ -147,8 +147,9 @@ def require_inflated(path: FilePath, needed: int) -> None:
     limit = _inflation.get()
     if needed - _size(path) > limit:
         raise ReadError(
-            f"{path} needs {needed / 2**30:.3g} GiB in memory, but only {limit / 2**30:.3g} GiB more than its size "
-            f"on disk are allowed: if the file is trusted, pass inflation={needed:.2g} (--read inflation={needed:.2g})"
+            f"{path} needs {needed / 2**30:.3g} GiB of memory, but the limit is the size of the file on disk plus "
+            f"{limit / 2**30:.3g} GiB: if you trust the file, pass inflation={needed:.2g} "
+            f"(--read inflation={needed:.2g})"
         )
 
 
@@ -165,8 +166,8 @@ def require_open(path: FilePath, number: int) -> None:
     needed = number + _OTHER_FILES
     if resource.RLIM_INFINITY != hard < needed:
         raise ReadError(
-            f"{path} has {number} files that must stay open, but this process may open {hard}: raise the limit to "
-            f"{needed} (ulimit -n, limits.conf), or join the files into one .npy"
+            f"{path} has {number} files that must stay open, but this process may open only {hard}: raise the limit to "
+            f"{needed} (ulimit -n, limits.conf), or join the files into one .npy file"
         )
     if resource.RLIM_INFINITY != soft < needed:
         resource.setrlimit(resource.RLIMIT_NOFILE, (needed, hard))

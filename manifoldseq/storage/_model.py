@@ -123,7 +123,7 @@ def load_model(directory: FilePath) -> Any:
         raise ModelError(f"{path / ARRAYS} cannot be read ({_sentence(error)}): save the model again") from error
     if sha256(data).hexdigest() != document.get("sha256"):
         raise ModelError(
-            f"{path / ARRAYS} is not the file that {DOCUMENT} describes (SHA-256 differs): it was damaged or exchanged"
+            f"{path / ARRAYS} was damaged or replaced (SHA-256 differs from {DOCUMENT}): save the model again"
         )
     try:
         with decoding(path / ARRAYS, "a model's arrays"), zipfile.ZipFile(io.BytesIO(data)) as archive:

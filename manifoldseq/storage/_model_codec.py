@@ -96,9 +96,8 @@ class Encoder:
                     settings = self.members(_fields(value), place, {**types, **stored_types(type(value))})
                     return {kind: entry.name, "plugin": plugin.name, "fields": settings}
             raise Outside(
-                f"{place} is a {name}, which a model file cannot contain: supported are numbers, strings, None, "
-                "arrays, lists, "
-                "tuples, dicts, registered kernels, solvers and rules that are dataclasses, and the classes that the "
+                f"{place} is a {name}, which a model file cannot contain: use numbers, strings, None, arrays, lists, "
+                "tuples, dicts, registered kernels, solvers and rules that are dataclasses, or the classes that the "
                 "estimator lists in stored_types"
             )
         if callable(getattr(value, "get_params", None)):
@@ -119,7 +118,7 @@ class Encoder:
     def _member(self, value: Any, key: Any, place: str, types: Types) -> Any:
         where = f"{place}.{key}" if place else str(key)
         if not isinstance(key, str):
-            raise Outside(f"{place} has the key {quoted(key)}: the keys of a dict in a model file are strings")
+            raise Outside(f"{place} has the key {quoted(key)}: the keys of a dict in a model file must be strings")
         if "time" in key.split("_"):  # a second run must repeat the arrays
             if isinstance(value, float):
                 return {"measured": self.encode(float(value), where, types)}

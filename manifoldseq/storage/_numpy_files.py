@@ -37,7 +37,7 @@ class Loader:
             header = Header.read(where, stream, info.file_size)
             array = decode(self.path, where, stream, header, real=self.real, taken=self.taken)
             if stream.read(1):
-                raise ReadError(f"{where} is longer than its header says: save it again")
+                raise ReadError(f"{where} is longer than its header states: save it again")
         self.taken += header.size(self.real)
         return array
 
@@ -56,7 +56,9 @@ def members_of(path: FilePath, archive: zipfile.ZipFile, size: int) -> dict[str,
             )
         ratio = 1 if info.compress_type == zipfile.ZIP_STORED else DEFLATE_RATIO
         if info.compress_size > size or info.file_size > ratio * info.compress_size:
-            raise ReadError(f"{where} cannot contain the {info.file_size} bytes of its header: save it again")
+            raise ReadError(
+                f"{where} is too short for the {info.file_size} bytes that its header states: save it again"
+            )
     if sum(info.compress_size for info in infos) > size:
         raise ReadError(f"{path} has members that overlap: save it again with numpy.savez")
     require_memory(path, max((info.file_size for info in infos), default=0) + OVERHEAD * len(infos))

@@ -43,7 +43,7 @@ def normalize(state: State, before: State = None, *, copy: bool = False) -> Stat
         return _array(state, copy)
     if kind is dict and not _KEYS.issuperset(map(type, state)):
         key = next(key for key in state if type(key) is not str)
-        raise _Outside(f"has the key {quoted(key)}: the keys of a state are strings")
+        raise _Outside(f"has the key {quoted(key)}: the keys of a state must be strings")
     place: str | int = ""
     try:
         if kind is tuple:

@@ -97,7 +97,8 @@ class _Marks:
         kept = [name for name in (series, axis) if name in self.array.dims]
         if strange := [str(name) for name in self.array.dims if name not in kept]:
             raise ReadError(
-                f"{self.path}, {quoted(self.label)} has the dimension {quoted(strange[0])}: use one label per sequence"
+                f"{self.path}, {quoted(self.label)} has the extra dimension {quoted(strange[0])}: use one label "
+                "per sequence"
             )
         values = np.asarray(self.array.transpose(*kept).values)
         values = values[:, None] if kept == [series] else values

@@ -117,7 +117,7 @@ def _parameters(case: Case) -> Verdict:
     names = [] if init is object.__init__ else [name for name in inspect.signature(init).parameters if name != "self"]
     params = case.estimator.get_params(deep=False)
     if sorted(names) != sorted(params):
-        return False, f"__init__ takes {sorted(names)}, get_params gives {sorted(params)}"
+        return False, f"__init__ has the parameters {sorted(names)}, but get_params returns {sorted(params)}"
     copy = copied(case.estimator)  # raises if a parameter was changed by __init__
     if not alike(copy.get_params(deep=False), params):
         return False, "a clone has different parameters"

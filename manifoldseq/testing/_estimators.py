@@ -205,7 +205,7 @@ def _features(case: Case) -> Verdict:
     channels, found = case.data[0].shape[1], getattr(case.once, "n_features_in_", None)
     return (
         found == channels,
-        f"{found}" if found == channels else f"n_features_in_ is {found}, the data have {channels}",
+        f"{found}" if found == channels else f"n_features_in_ is {found}, but the data have {channels} channels",
     )
 
 
@@ -218,9 +218,9 @@ def _rows(case: Case) -> Verdict:
         whole, part = case.ask(fitted, name), case.ask(fitted, name, some)
         if name == "score":
             if not (np.ndim(whole) == 0 and np.isfinite(whole)):
-                return False, f"score gave {whole!r}, not a number"
+                return False, f"score returned {whole!r}, not a number"
         elif (len(whole), len(part)) != (len(case.data), len(some)):
-            return False, f"{name} gave {len(part)} rows for {len(some)} sequences"
+            return False, f"{name} returned {len(part)} rows for {len(some)} sequences"
         elif not _close(part, whole[1:4]):
             return False, f"{name} of a sequence depends on the other sequences"
     return True, ""

@@ -165,7 +165,7 @@ def _packs(case: _Case) -> Verdict:
     before = [tree_map(np.array, item) for item in case.items]
     P = case.pack()
     if len(P) != len(case.items):
-        return False, f"{len(case.items)} items, len(pack(items)) = {len(P)}"
+        return False, f"len(pack(items)) is {len(P)} for {len(case.items)} items"
     K = case.gram()
     if K.shape != (len(P), len(P)) or K.dtype.kind != "f" or not np.all(np.isfinite(K)):
         return False, f"cross(P, P) is not a finite real matrix of shape {(len(P), len(P))}: {K.dtype}, {K.shape}"

@@ -63,7 +63,7 @@ def check_model(model: hooks.ModelSpec | str, data: Any = None, *, seed: int = 0
         )
     record = hooks.with_all_parts(model)
     if data is None and record.example is None:
-        raise ValueError(f"check_model: the model {record.name!r} has no example, pass data=…")
+        raise ValueError(f"check_model: the model {record.name!r} has no example: pass data=…")
     rng = np.random.default_rng(seed)
     if data is None:
         data = cast(Any, record.example)(rng)
@@ -154,7 +154,7 @@ def _is_mean(additive: Any, x: Any) -> Verdict:
     whole = additive.sums(x)
     once, twice = additive.value(x, whole), additive.value(x, whole + whole)
     same_value = abs(once - twice) <= 1e-9 * max(1.0, abs(once))
-    return same_value, f"{once:.10g} with each row once, {twice:.10g} with each row twice"
+    return same_value, f"the value is {once:.10g} with each row once, and {twice:.10g} with each row twice"
 
 
 def _after(problem: Problem, update: Any, x: Any) -> Any:
@@ -234,7 +234,9 @@ def _chart(problem: Problem, additive: Any, x: Any) -> Verdict:
     expected, h = float(slope @ slope) / additive.sums(x).n, 1e-5 / max(1.0, float(np.linalg.norm(slope)))
     there = [f.value(in_structure_of(x, chart.moved(t * slope))) for t in (h, -h)]
     found = (there[0] - there[1]) / (2 * h)
-    return abs(found - expected) <= 1e-4 * max(abs(expected), 1e-8), f"{found:.6g}, the gradient says {expected:.6g}"
+    return abs(found - expected) <= 1e-4 * max(
+        abs(expected), 1e-8
+    ), f"the derivative is {found:.6g}, and the gradient predicts {expected:.6g}"
 
 
 def _equal(problem: Problem, equivalence: Any, rng: np.random.Generator) -> Verdict:
@@ -248,4 +250,6 @@ def _exact(problem: Problem, name: str, seed: int) -> Verdict:
     x = start_point(problem, name, np.random.default_rng(seed))
     first = problem.objective.value(x)
     result = minimize(problem, x, seed=seed)
-    return result.fun >= first - 1e-9 * max(1.0, abs(first)), f"{first:.10g}, a solver reaches {result.fun:.10g}"
+    return result.fun >= first - 1e-9 * max(
+        1.0, abs(first)
+    ), f"the initializer has the value {first:.10g}, and a solver reaches {result.fun:.10g}"

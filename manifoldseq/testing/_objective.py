@@ -173,7 +173,7 @@ def _update(problem: Problem[Point], update: BlockUpdate, x: Point) -> Verdict:
     top = list(manifold.names or ()) if names else []
     unknown = [name for name in update.factors if names and name not in top]
     if unknown:
-        return False, f"names the factors {unknown}, the manifold has {top}"
+        return False, f"names the factors {unknown}, but the manifold has {top}"
     y = freeze(update.apply(x))
     before, after = f.value(x), f.value(y)
     if not after <= before + 1e-10 * max(1.0, abs(before)):

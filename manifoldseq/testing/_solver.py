@@ -71,7 +71,9 @@ def check_solver(
     for problem, x, minimum in tasks:
         lacking = [need for need in solver.needs if not getattr(problem.objective, need, None)]
         if lacking:
-            raise ValueError(f"check_solver: {solver!r} needs {lacking}, pass problems=… whose objectives have it")
+            raise ValueError(
+                f"check_solver: {solver!r} needs {lacking}: pass problems=… whose objectives have these attributes"
+            )
         case, where = _Case(solver, problem, freeze(x)), f"on {problem.manifold!r}: "
         if not exam.law(f"{where}init and step return valid states", case.grammar):
             continue
@@ -155,11 +157,17 @@ class _Case:
                 gradient = M.gradient(x, egrad)
                 length = float(M.inner(x, gradient, gradient)) ** 0.5
                 if not abs(fun - measures.fun) <= 1e-10 * max(1.0, abs(fun)):
-                    return False, f"iteration {nit}: fun {measures.fun:.10g}, the objective there is {fun:.10g}"
+                    return (
+                        False,
+                        f"iteration {nit}: measures.fun is {measures.fun:.10g}, but the objective is {fun:.10g}",
+                    )
                 if measures.grad_norm is not None and not abs(length - measures.grad_norm) <= 1e-8 * max(
                     1, norm(egrad)
                 ):
-                    return False, f"iteration {nit}: grad_norm {measures.grad_norm:.6g}, but the norm is {length:.6g}"
+                    return (
+                        False,
+                        f"iteration {nit}: grad_norm is {measures.grad_norm:.6g}, but the norm is {length:.6g}",
+                    )
             last = measures
             state, measures = self._step(problem, normalize(state))
             if self.solver.monotone and not measures.fun <= last.fun + 1e-12 * max(1.0, abs(last.fun)):

@@ -280,8 +280,8 @@ def _check_group(group: dict[str, Any]) -> None:
         gap = orthonormality(p)
         if not gap < FAR:
             raise ValueError(
-                f"a parameter of shape {tuple(p.shape)} is not orthonormal (error {gap:.1g}): begin with "
-                "OrthonormalParameter, orthonormalize, or torch.nn.init.orthogonal_"
+                f"a parameter of shape {tuple(p.shape)} is not orthonormal (error {gap:.1g}): create the "
+                "parameter with OrthonormalParameter, orthonormalize or torch.nn.init.orthogonal_"
             )
 
 

@@ -71,7 +71,12 @@ def test_bad_input_is_a_sentence_and_writes_nothing(run: Run, fitted: Path, tmp_
         (fitted, "two-levels", "no/folder/out.csv", "cannot be written"),
         (tmp_path / "nowhere", "two-levels", "out.csv", "does not exist: pass a run directory"),
         (tmp_path, "two-levels", "out.csv", "contains no model"),
-        (tmp_path / "sign", "two-levels", "out.csv", "has none of predict, predict_proba, score_samples, transform"),
+        (
+            tmp_path / "sign",
+            "two-levels",
+            "out.csv",
+            "has none of the methods predict, predict_proba, score_samples, transform",
+        ),
     ):
         status, _, err = run("apply", run_dir, data, "-o", tmp_path / output)
         assert status == 2 and sentence in err and "Traceback" not in err

@@ -121,7 +121,7 @@ def test_labels_of_sequences_are_those_of_their_rows(run: Run, tmp_path: Path) -
             "--jobs and --dask both select where to compute",
         ),
         (("sign", "two-levels", "--jobs", "0"), "Invalid value for '--jobs'"),
-        (("sign", ""), "the name of the data is empty: pass a file, a folder"),
+        (("sign", ""), "DATA is an empty string: pass a file, a folder"),
         (("sign",), "pass ESTIMATOR and DATA, or --config run.toml"),
         (("sign", "two-levels", "--config", "no.toml"), "File 'no.toml' does not exist"),
         (("sign", "two-levels", "--sed", "1"), "No such option"),
@@ -280,13 +280,13 @@ def test_files_are_named_and_their_clock_is_no_channel(run: Run, tmp_path: Path)
     assert (status, err) == (0, "") and "3 sequences of 6 steps, 1 channel" in out
     assert (
         out.splitlines()[1]
-        == "column 'time': used as the time axis, not as a channel (to change this: --read time=none)"
+        == "column 'time' is used as the time axis, not as a channel (to change this: --read time=none)"
     )
     assignments = (tmp_path / "run" / "assignments.csv").read_text().split()
     assert assignments == ["id,cluster", "a.csv,1", "b9.csv,1", "b10.csv,0"]
     assert run("fit", "walker", tmp_path / "walks", "-o", tmp_path / "walker")[0] == 0
     status, out, _ = run("apply", tmp_path / "walker", tmp_path / "walks", "-o", tmp_path / "out.csv")
-    assert status == 0 and "column 'time': used as the time axis" in out
+    assert status == 0 and "column 'time' is used as the time axis" in out
     lines = [line.split(",") for line in (tmp_path / "out.csv").read_text().splitlines()]
     assert lines[0][:2] == ["row", "id"] and [line[1] for line in lines[1:]] == ["a.csv", "b9.csv", "b10.csv"]
     for none in ("none", "None"):
@@ -335,9 +335,9 @@ def test_estimator_of_views_gets_shares_of_the_columns(run: Run, tmp_path: Path)
     assert again[0] == 0 and np.array_equal(ms.load(tmp_path / "again").mixture_.means, model.mixture_.means)
     for words, arguments in (
         ("mixture-pcca needs views: assign the 5 columns to views, such as --views 1,4", fit),
-        ("--views 3,3: pass the number of columns of each view, with the sum 5", (*fit, "--views", "3,3")),
+        ("--views 3,3: the numbers of columns must be positive and their sum must be 5", (*fit, "--views", "3,3")),
         (
-            "--views 3,2: sign requires sequences, not views: leave --views out",
+            "sign requires sequences, not views: remove the option --views 3,2",
             ("fit", "sign", "two-levels", "--views", "3,2"),
         ),
     ):

@@ -205,4 +205,4 @@ def test_apply_says_before_it_computes_that_it_cannot_write(
     assert run(*FIT, "-o", tmp_path / "run")[0] == 0
     monkeypatch.setattr(Walker, "transform", raising(AssertionError("computed")))
     status, _, err = run("apply", tmp_path / "run", "two-levels", "-o", tmp_path / "nowhere" / "out.csv")
-    assert status == 2 and "cannot be written: there is no folder" in err
+    assert status == 2 and "cannot be written: the folder" in err

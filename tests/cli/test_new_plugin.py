@@ -91,9 +91,9 @@ def test_what_the_page_deletes_for_a_kernel_leaves_a_plugin(run: Run, tmp_path: 
     [
         ("My_Model", "cannot name a plugin"),
         ("../up", "cannot name a plugin"),
-        ("class", "is already a name of Python or of an installed package"),
-        ("json", "is already a name of Python or of an installed package"),
-        ("numpy", "is already a name of Python or of an installed package"),
+        ("class", "is already a keyword or standard module of Python, or an installed package"),
+        ("json", "is already a keyword or standard module of Python, or an installed package"),
+        ("numpy", "is already a keyword or standard module of Python, or an installed package"),
     ],
 )
 def test_wrong_names_raise_an_error(run: Run, tmp_path: Path, name: str, sentence: str) -> None:

@@ -203,7 +203,10 @@ def test_a_file_without_hooks_is_warned_of(run: Run, place: Path, monkeypatch: p
     monkeypatch.chdir(place)
     (place / "idle.py").write_text("x = 1\n")
     status, _, err = run("list", "models", "--plugin", "idle.py")
-    assert status == 0 and err == "Warning: idle.py: the file registers no records; pass its objects as idle.py:NAME\n"
+    assert (
+        status == 0
+        and err == "Warning: idle.py: the file registers no records: pass the objects of the file as idle.py:NAME\n"
+    )
 
 
 @pytest.mark.slow

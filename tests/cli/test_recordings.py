@@ -110,7 +110,7 @@ def test_a_default_that_nobody_chose_is_said(run: Run, tmp_path: Path) -> None:
     plain = ("--set", "n_states=2", "--set", "moments=none", "--no-quality", "-o", tmp_path / "plain")
     _, out, err = run("fit", "lds-kmeans", write("folder", tmp_path), *plain)
     assert (
-        "n_clusters=8 is the default, which does not depend on the data: add --choose to choose from the data, "
+        "n_clusters=8 is the default, which does not depend on the data: add --choose to choose a value from the data, "
         "or --set n_clusters=" in out
     ), err
 
@@ -160,7 +160,10 @@ LABELS: dict[str, tuple[str, str]] = {
         "file,label\na,up\nb,up\nC,down\n",
         "labels.csv has no label for c.csv (no such file: C): write one line for each file",
     ),
-    "twice": ("a,up\nb,up\nc,up\na,down\n", "labels.csv, line 4 names a.csv again, after line 1: keep one of the two"),
+    "twice": (
+        "a,up\nb,up\nc,up\na,down\n",
+        "labels.csv, line 4 names a.csv again, after line 1: keep only one of the two lines",
+    ),
     "twice, otherwise": ("name,y\na,up\na.csv,up\n", "labels.csv, line 3 names a.csv again, after line 2"),
     "no label": ("a,up\nb,\nc,up\n", "labels.csv, line 2 has no label for b"),
     "one cell": ("a\n", "labels.csv, line 1 does not have two cells: write the name of a file, a comma and its label"),
@@ -223,7 +226,7 @@ def test_interpolation_is_that_of_numpy_and_says_what_it_cannot() -> None:
 
 
 def test_unknown_ways_with_missing_values_raise_an_error(tmp_path: Path) -> None:
-    with pytest.raises(ms.storage.ReadError, match="missing is 'mean': choose 'keep' or 'linear'"):
+    with pytest.raises(ms.storage.ReadError, match="missing='mean' is not valid: choose 'keep' or 'linear'"):
         ms.storage.read(tmp_path, missing="mean")
 
 

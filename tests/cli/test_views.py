@@ -184,8 +184,7 @@ def test_rows_that_a_file_does_not_have_are_missing_where_that_is_taken(
     assert status == 2 and not (files / "run").exists()
     assert f"fewer.csv does not have '{numerals.ids[3]}' and 2 more ids of {files / 'kar.csv'}" in err
     assert (
-        "mixture-pcca does not accept missing values: use --set missing=em, or fill the value, or leave the row out"
-        in err
+        "mixture-pcca does not accept missing values: use --set missing=em, or fill the value, or remove the row" in err
     )
     status, out, err = run(*fit, "--set", "missing=em", "-o", files / "run")
     assert (status, err) == (0, "") and "117 ids in both files" in out and "and 2 more ids" in out
@@ -507,7 +506,7 @@ def test_names_with_marks_are_quoted(run: Run, files: Path, numerals: Numerals) 
     status, _, err = run(*fit, "-o", files / "no")
     assert status == 2 and '--views "a,b",…:7' in err
     status, _, err = run(*fit, "--views", '"a,b"x:7', "-o", files / "no")
-    assert status == 2 and "a quote is open or follows a name" in err
+    assert status == 2 and "a quote is not closed or is inside a name" in err
 
 
 def test_mistakes_get_one_sentence_and_leave_nothing(run: Run, files: Path, numerals: Numerals) -> None:
@@ -530,18 +529,21 @@ def test_mistakes_get_one_sentence_and_leave_nothing(run: Run, files: Path, nume
             "--views kar_* is one view, but mixture-pcca needs two or more: separate views by a colon",
         ),
         ((one, views, "kar_0,zer_0"), "is one view, but mixture-pcca needs two or more"),
-        ((one, views, "12,8"), "--views 12,8: pass the number of columns of each view, with the sum 21, or name"),
-        ((one, views, "0,21"), "with the sum 21"),
+        (
+            (one, views, "12,8"),
+            "--views 12,8: the numbers of columns must be positive and their sum must be 21: correct them",
+        ),
+        ((one, views, "0,21"), "their sum must be 21"),
         ((one, views, "kar_*:kra_1"), "has no column 'kra_1': did you mean 'kar_1'? it has kar_0, kar_1, "),
         ((one, views, "kar_*:x*"), "no column of " + str(one) + " matches 'x*': it has kar_0"),
         ((one, views, "kar_*:zer_1,kar_3"), "column 'kar_3' is in view 0 and in view 1: assign it to one view"),
         ((one, views, "0-11:11-20"), "column 'kar_11' is in view 0 and in view 1"),
         ((one, views, "0-11:12-21"), "has columns 0 to 20, but no column 12-21"),
-        ((one, views, "kar_*:"), "view 1 has no columns: name at least one on each side of a colon"),
+        ((one, views, "kar_*:"), "view 1 has no columns: name at least one column on each side of a colon"),
         ((one, views, "kar_*:label"), "has no column 'label'"),
         ((files / "both.npy", views, "kar:zer"), "its columns have no names (pass numbers from 0 to 20, such as"),
-        ((*two, views, "kar_*"), "names the columns of 1 views for 2 files: name the columns of each file"),
-        ((*two, views, "10,11"), "are views already, of 12 and 9 columns: leave --views out"),
+        ((*two, views, "kar_*"), "has columns for 1 view, but 2 files are given: name the columns of each file"),
+        ((*two, views, "10,11"), "is one view, and they have 12 and 9 columns: remove the option --views"),
         ((*two, views, "zer_*:kar_*"), f"no column of {two[0]} matches 'zer_*'"),
         ((two[0], files / "short.csv"), "has 120 rows but " + str(files / "short.csv") + " has 119, and "),
         ((two[0], files / "short.csv"), "short.csv has no ids for pairing: add a column 'id' to each file"),
@@ -561,19 +563,19 @@ def test_mistakes_get_one_sentence_and_leave_nothing(run: Run, files: Path, nume
     for arguments, sentence in (
         (
             ("rows", *two),
-            "rows requires samples of one file, but 2 files are given: join them into one file; estimators of views",
+            "rows requires samples from one file, but 2 files are given: join them into one file; multi-view",
         ),
-        (("sign", *two), "sign requires sequences of one file, but 2 files are given: put them into one folder"),
+        (("sign", *two), "sign requires sequences from one file, but 2 files are given: put them into one folder"),
         (
             ("sign", one, views, "12,9"),
-            "--views 12,9: sign requires sequences, not views: leave --views out",
+            "sign requires sequences, not views: remove the option --views 12,9",
         ),
     ):
         status, _, err = run("fit", *arguments, "-o", files / "run")
         assert status == 2 and sentence in err and "mixture-pcca" in err and not (files / "run").exists()
     ms.register(ms.hooks.ModelSpec("mean", build=ms.Problem))
     status, _, err = run("solve", "mean", *two, "-o", files / "run")
-    assert status == 2 and "mean requires sequences of one file, but 2 files are given" in err
+    assert status == 2 and "mean requires sequences from one file, but 2 files are given" in err
 
 
 def test_an_id_that_is_repeated_in_one_view_is_named(run: Run, tmp_path: Path) -> None:

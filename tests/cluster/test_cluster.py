@@ -352,7 +352,7 @@ def test_command_line_fits_on_a_cluster(cluster: Any, tmp_path: Path, capsys: py
     [
         (
             "statistics",
-            "every step of the fit was a single task (rows are divided into tasks of 16 MiB, and starts are tasks)",
+            "every step of the fit was a single task (a task computes 16 MiB of rows, or one start)",
         ),
         ("sequential", "each step needs the step before"),
     ],
@@ -511,7 +511,7 @@ def test_shards_that_kill_every_worker_are_given_up(monkeypatch: pytest.MonkeyPa
     shards = execution.Shards([partial(os.getpid)])
     with local(1, 1) as made, using("dask", made):
         (pid,) = shards.map(lambda pid, _: pid, [(0, None)])
-        with pytest.raises(RuntimeError, match="a worker died 2 times in a row during a computation on shards"):
+        with pytest.raises(RuntimeError, match="workers died 2 times in a row during a computation on shards"):
             shards.map(lambda pid, _: os.kill(pid, signal.SIGKILL), [(0, None)])
         (other,) = shards.map(lambda pid, _: pid, [(0, None)])
         assert other not in (pid, os.getpid())

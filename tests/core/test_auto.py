@@ -169,7 +169,7 @@ def test_riemannian_derivatives_raise_an_error_where_they_mean_nothing() -> None
     with pytest.raises(ValueError, match="derivatives of the same kind"):
         riemannian + CUBIC
     assert (3 * riemannian).riemannian
-    with pytest.raises(ValueError, match="sums over shards need Euclidean derivatives"):
+    with pytest.raises(ValueError, match="return Euclidean derivatives, which sums over shards need"):
         ms.sharded(lambda data: riemannian, [partial(int, 0)])
 
     class Stretched(Euclidean):

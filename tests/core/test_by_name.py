@@ -238,7 +238,7 @@ def test_a_name_that_is_gone_is_one_message_where_it_is_loaded(module: ModuleTyp
     for data, name in zip(stored, ("two_steps", "decorated"), strict=True):
         done = run("import pickle, sys; pickle.load(sys.stdin.buffer)", data)
         last = done.stderr.decode().strip().splitlines()[-1]
-        assert f"UnpicklingError: '{name}' of the module 'by_name_example' was pickled by name" in last
+        assert f"UnpicklingError: '{name}' was pickled as a name of the module 'by_name_example'" in last
 
 
 def test_a_name_that_stands_for_another_function_by_now_is_one_message(module: ModuleType) -> None:

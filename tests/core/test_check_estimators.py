@@ -136,9 +136,9 @@ def test_a_right_sequence_estimator_passes() -> None:
         (SetsParameter, "fit replaced the parameters ['random_state']"),
         (AnswersUnfitted, "predict raised no NotFittedError"),
         (AcceptsAnything, "raises ValueError for NaN: fit accepted it"),
-        (OneRowTooMany, "transform gave 4 rows for 3 sequences"),
+        (OneRowTooMany, "transform returned 4 rows for 3 sequences"),
         (DependsOnOthers, "transform of a sequence depends on the other sequences"),
-        (NoFeatures, "n_features_in_ is 1, the data have 6"),
+        (NoFeatures, "n_features_in_ is 1, but the data have 6 channels"),
     ],
 )
 def test_broken_sequence_estimators_fail(estimator: type, word: str) -> None:

@@ -283,7 +283,7 @@ def test_broken_models_fail(changes: dict[str, Any], word: str) -> None:
 
 
 def test_models_need_data_or_an_example() -> None:
-    with pytest.raises(ValueError, match="has no example, pass data="):
+    with pytest.raises(ValueError, match="has no example: pass data="):
         testing.check_model(hooks.ModelSpec("toy", build=lambda data: None))
     with pytest.raises(TypeError, match=r"needs a manifoldseq.hooks.ModelSpec"):
         testing.check_model(3)  # type: ignore[arg-type]

@@ -305,9 +305,9 @@ def test_missing_extra_raises_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
     ("arguments", "sentence"),
     [
         (("spark",), "unknown executor 'spark': choose 'serial', 'threads' or 'dask'"),
-        (("threads", 1.5), "workers=1.5: use a whole number, at least one worker"),
-        (("threads", 0), "workers=0: use a whole number, at least one worker"),
-        (("threads", "tcp://127.0.0.1:1"), "workers='tcp://127.0.0.1:1': use a whole number"),
+        (("threads", 1.5), "workers=1.5: pass a whole number ≥ 1"),
+        (("threads", 0), "workers=0: pass a whole number ≥ 1"),
+        (("threads", "tcp://127.0.0.1:1"), "workers='tcp://127.0.0.1:1': pass a whole number"),
     ],
 )
 def test_sentences(arguments: tuple[Any, ...], sentence: str) -> None:

@@ -143,7 +143,7 @@ def test_a_start_that_is_not_finite_ends_at_once() -> None:
         ({"x": np.ones(2), "model": object()}, r"state\['model'\] is a object"),
         ({"x": [np.ones(2)]}, r"state\['x'\] is a list"),
         ({"x": np.array([None])}, r"state\['x'\] is an array of Python objects"),
-        ({"x": np.ones(2), 3: 1}, "has the key 3: the keys of a state are strings"),
+        ({"x": np.ones(2), 3: 1}, "has the key 3: the keys of a state must be strings"),
         (
             {"x": (np.ones(2), {"rng": np.random.default_rng()})},
             r"state\['x'\]\[1\]\['rng'\] is a Generator.*bit_generator.state",

@@ -403,7 +403,10 @@ def test_problems_are_pickled_by_name() -> None:
 @pytest.mark.parametrize(
     ("make", "words"),
     [
-        (lambda: ms.residuals(whole, on=np.array([0, 7])), "indices from 0 to 7, but the points are 0 to 2"),
+        (
+            lambda: ms.residuals(whole, on=np.array([0, 7])),
+            "indices from 0 to 7, but the points have indices from 0 to 2",
+        ),
         (
             lambda: ms.residuals(whole, on=("p", np.array([0]))),
             "on the factor 'p', but .* is not a product: pass indices",
@@ -444,15 +447,15 @@ NONE = np.zeros(0, int)
     ("make", "error", "words"),
     [
         (lambda: ms.residuals(cast("Any", "f")), TypeError, r"ms.residuals\(function=…\) must be a function, got 'f'"),
-        (lambda: [whole], TypeError, r"ms.least_squares takes functions that return residuals, got \["),
-        (lambda: ms.objective(whole), TypeError, r"takes functions that return residuals, got Objective"),
+        (lambda: [whole], TypeError, r"ms.least_squares needs functions that return residuals, got \["),
+        (lambda: ms.objective(whole), TypeError, r"needs functions that return residuals, got Objective"),
         (
             lambda: ms.residuals(whole, jacobian=cast("Any", "2-point")),
             TypeError,
             r"\(jacobian=…\) must be a function, got '2-point'",
         ),
-        (lambda: ms.residuals(whole, weights="a"), ValueError, "weights=.*: an array of finite real numbers is needed"),
-        (lambda: ms.residuals(whole, weights=[np.nan]), ValueError, "array of finite real numbers is needed"),
+        (lambda: ms.residuals(whole, weights="a"), ValueError, "weights=.*: pass an array of finite real numbers"),
+        (lambda: ms.residuals(whole, weights=[np.nan]), ValueError, "pass an array of finite real numbers"),
         (
             lambda: ms.residuals(whole, weights=[1.0, 2.0, 3.0]),
             ValueError,
@@ -515,7 +518,7 @@ def test_blocks_without_residuals_count_for_nothing() -> None:
     assert np.allclose(ms.minimize(ms.Problem(M, both), x).x, 1.0)
     with pytest.raises(ValueError, match="there are no residuals: every on=… has an empty array"):
         ms.minimize(ms.Problem(M, ms.least_squares(ms.residuals(whole, on=NONE))), x)
-    with pytest.raises(ValueError, match="indices from -1 to 1, but the points are 0 to 2"):
+    with pytest.raises(ValueError, match="indices from -1 to 1, but the points have indices from 0 to 2"):
         ms.minimize(ms.Problem(M, ms.least_squares(ms.residuals(whole, on=[-1, 1]))), x)
 
 

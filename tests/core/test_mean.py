@@ -196,8 +196,8 @@ def test_says_that_a_mean_is_not_unique() -> None:
         (Euclidean(2), np.ones((2, 2)), [1.0], r"weights must have shape \(2,\)"),
         (Euclidean(2), np.ones((2, 2)), [1.0, -1.0], "not negative"),
         (Euclidean(2), np.ones((2, 2)), [0.0, 0.0], "not negative"),
-        (Orthogonal(2), np.stack([np.eye(2), np.diag([1.0, -1.0])]), None, "pass points of one component"),
-        (Product(Sphere(2), Euclidean(1)), (np.eye(2), np.ones((3, 1))), None, "equally many"),
+        (Orthogonal(2), np.stack([np.eye(2), np.diag([1.0, -1.0])]), None, "pass points of one connected component"),
+        (Product(Sphere(2), Euclidean(1)), (np.eye(2), np.ones((3, 1))), None, "the same number of points in each"),
     ],
 )  # fmt: skip
 def test_bad_input_is_named(M: Manifold, points: Any, weights: Any, words: str) -> None:

@@ -259,7 +259,9 @@ def test_a_solver_that_cannot_solve_batches_is_an_error() -> None:
         ms.minimize_batch(problem, n_problems=2, solver="lm")
     with pytest.raises(ValueError, match="solver='tr' cannot solve batches: choose 'bb', 'cg', 'gd', 'lbfgs'"):
         ms.minimize_batch(problem, n_problems=3, solver="tr")
-    with pytest.raises(ValueError, match=r"are for a solver that is given by name: write LBFGS\(…\) instead"):
+    with pytest.raises(
+        ValueError, match=r"can be used only with the name of a solver: pass the options to LBFGS\(…\) instead"
+    ):
         ms.minimize_batch(problem, n_problems=3, solver=ms.solvers.LBFGS(), options={"memory": 3})
     assert ms.minimize_batch(problem, n_problems=3, solver=ms.solvers.LBFGS(memory=3), seed=0).success.all()
 

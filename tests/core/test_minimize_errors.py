@@ -206,7 +206,7 @@ def test_points_given_to_an_objective_are_read_only() -> None:
         (
             {"solver": PGD(), "options": {"step_size": 1.0}},
             ValueError,
-            r"are for a solver that is given by name: write PGD\(…\)",
+            r"can be used only with the name of a solver: pass the options to PGD\(…\)",
         ),
         ({"solver": 3}, TypeError, "is not a solver"),
         ({"stop": 100}, TypeError, "stop=100 is not a stopping rule"),

@@ -73,9 +73,9 @@ def test_and_binds_tighter_than_or() -> None:
 
 @pytest.mark.parametrize("other", [3, 1e-6, "1e-6", None])
 def test_a_number_is_no_rule(other: Any) -> None:
-    with pytest.raises(TypeError, match="combines with another rule"):
+    with pytest.raises(TypeError, match="can be combined only with another rule"):
         ms.GradientNorm(1e-6) | other
-    with pytest.raises(TypeError, match="combines with another rule"):
+    with pytest.raises(TypeError, match="can be combined only with another rule"):
         ms.GradientNorm(1e-6) & other
 
 

@@ -217,7 +217,7 @@ def test_a_column_with_nearly_all_of_the_variance_is_named() -> None:
     X[:, 2] *= 1e6
     for names, column in ((None, "column 2"), (list("abcde"), "column 'c'")):
         found = evaluate(KMeans(3, n_init=1, random_state=0).fit(X), X, y, input="samples", columns=names)
-        assert f"; {column} has 99.9% of the variance: standardize if units are arbitrary" in found.verdict
+        assert f"; {column} has 99.9% of the variance: standardize the data if the units are arbitrary" in found.verdict
     control = hooks.get_record(hooks.EstimatorSpec, "kmeans").factory(n_clusters=3)  # type: ignore[operator]
     for model, Z in ((control, X), (KMeans(3), X[:, 1:3])):  # of two columns, one is the larger
         assert "of the variance" not in evaluate(model.fit(Z), Z, y, input="samples").verdict
@@ -254,7 +254,7 @@ def test_what_cannot_be_judged_says_why() -> None:
     found = evaluate(KNeighborsClassifier(3).fit(X, y), X, input="samples")
     assert found.rows[0]["why"] == "accuracy needs labels of two classes or more"
     found = evaluate(KNeighborsClassifier(3).fit(X, y), X, np.arange(90), input="samples")
-    assert found.rows[0]["why"] == "class 0 has a single member, which cannot be left out"
+    assert found.rows[0]["why"] == "class 0 has a single member, which cannot be held out"
     assert "object has none of labels_, predict, transform" in evaluate(object(), X, input="samples").verdict
 
 

@@ -270,7 +270,7 @@ def test_a_truncated_file_raises_an_error(walk, tmp_path):
     ms.storage.save_model(HierarchicalSequenceEncoder(20).fit(walk), tmp_path)
     file = tmp_path / "model.npz"
     file.write_bytes(file.read_bytes()[:-100])
-    with pytest.raises(ms.storage.ModelError, match="damaged or exchanged"):
+    with pytest.raises(ms.storage.ModelError, match="damaged or replaced"):
         ms.storage.load_model(tmp_path)
 
 

@@ -67,8 +67,8 @@ def test_bad_combinations_raise_an_error():
     for make, match in (
         (lambda: SumKernel(()), "no kernels"),
         (lambda: SumKernel((3,)), "3 is not a kernel"),
-        (lambda: SumKernel(("projection",), weights=(-1.0,)), "one number of at least 0 per kernel"),
-        (lambda: SumKernel(("projection", "martin"), weights=(1.0,)), "one number of at least 0 per kernel"),
+        (lambda: SumKernel(("projection",), weights=(-1.0,)), "one non-negative number for each kernel"),
+        (lambda: SumKernel(("projection", "martin"), weights=(1.0,)), "one non-negative number for each kernel"),
         (lambda: ProductKernel(("projection", "chi2")), r"several domains, \['histograms', 'lds'\]"),
         (lambda: SumKernel(("projection", "binet-cauchy")).manifold(6, 3), "points of different manifolds"),
         (lambda: RBFKernel("projection", scale=0), "pass a number above 0"),
@@ -78,10 +78,10 @@ def test_bad_combinations_raise_an_error():
             make()
     zero = [(np.eye(2) / 2, np.eye(3, 2), np.ones(2)), (np.eye(2) / 2, np.eye(3, 2), np.zeros(2))]
     kernel = NormalizedKernel(BINET)
-    with pytest.raises(ValueError, match=r"item 1 has k\(x, x\) = 0: it cannot be normalized"):
+    with pytest.raises(ValueError, match=r"cannot be normalized, because item 1 has k\(x, x\) = 0: remove"):
         kernel.cross(kernel.pack(zero), kernel.pack(zero))
     point = (np.full(2, 0.5), np.eye(2), np.eye(3, 2), np.zeros(2))
-    with pytest.raises(ValueError, match=r"the point has k\(S, S\) = 0"):
+    with pytest.raises(ValueError, match=r"because k\(S, S\) = 0 at the point S"):
         kernel.weighted(point, kernel.pack(zero[:1]), [1.0])
 
 

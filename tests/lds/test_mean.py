@@ -191,7 +191,7 @@ def test_a_kernel_object_needs_no_more_than_the_protocol():
     x = problem.manifold.random_point(np.random.default_rng(0))
     assert problem.objective.value(x) == build(data).objective.value(x) and not problem.objective.updates
     del (lacking := type("Lacking", (), dict(vars(Protocol)))).constant_diagonal
-    with pytest.raises(ValueError, match=r"has no constant_diagonal: see ms\.kernels\.Kernel"):
+    with pytest.raises(ValueError, match=r"has no constant_diagonal: add these attributes of ms\.kernels\.Kernel"):
         build(data, kernel=lacking())
     lacking.constant_diagonal = False
     with pytest.raises(ValueError, match="has no self_term, which constant_diagonal=False requires"):

@@ -593,7 +593,7 @@ def test_a_new_mixture_has_all_that_estimators_have(tmp_path: Any, monkeypatch: 
     ("fields", "message"),
     [
         ({"prepare": "a:b"}, "set manifold, value or value_and_gradient"),
-        ({"build": "a:b", "value": "a:b"}, "build creates the whole problem: leave out value"),
+        ({"build": "a:b", "value": "a:b"}, "sets both build, which creates the whole problem, and value: set only one"),
         ({}, "set prepare, manifold, value or value_and_gradient"),
     ],
 )

@@ -36,7 +36,7 @@ def test_a_gaussian_view_is_imputed_as_by_least_squares() -> None:
     expected = 1 - np.sum((truth - said / scale) ** 2) / np.sum((truth - truth.mean(axis=0)) ** 2)
     assert found.rows[0]["r2"] == pytest.approx(expected, abs=0.01) == found.rows[1]["r2"]
     assert found.rows[0]["coverage"] == pytest.approx(0.9, abs=0.06)
-    assert "intervals of 90 % contain" in found.verdict and "is better" not in found.verdict
+    assert "prediction intervals of nominally 90 % contain" in found.verdict and "is better" not in found.verdict
 
 
 def test_a_better_baseline_is_named() -> None:

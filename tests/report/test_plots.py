@@ -174,7 +174,7 @@ def test_large_kernel_matrix_is_thinned(ax: Axes) -> None:
 
 
 def test_kernel_matrix_rejects_wrong_shapes() -> None:
-    with pytest.raises(ValueError, match=r"shape \(2, 3\): pass a square one"):
+    with pytest.raises(ValueError, match=r"shape \(2, 3\): pass a square matrix"):
         plot_kernel_matrix(np.ones((2, 3)))
     with pytest.raises(ValueError, match=r"clusters have shape \(1,\) for 2 rows"):
         plot_kernel_matrix(np.eye(2), clusters=[0])

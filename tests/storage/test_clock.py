@@ -123,7 +123,9 @@ def test_a_clock_in_all_sequences_but_one_is_an_error(tmp_path, way, fault, bad)
             frame = {name: part.drop(columns="id") for name, part in frame.groupby("id", sort=False)}
             where = rf"row 8 of frame '{'bac'[bad]}', frame '{'bac'[bad]}': "
         source, read = frame, ms.storage.from_frame
-    with pytest.raises(ReadError, match=where + rf"column 'time' {fault} from .*, but is a time axis in .*time=None"):
+    with pytest.raises(
+        ReadError, match=where + rf"column 'time' {fault} from .*, but the same column is a time axis in .*time=None"
+    ):
         read(source)
     data = read(source, time=None)
     assert data.channel_names == ("time", "x", "y") and data.clocks == ()

@@ -103,7 +103,7 @@ def test_scale_leaves_missing_values_out():
 @pytest.mark.parametrize(
     ("data", "mode", "sentence"),
     [
-        (DATA, "log", "mode is 'log': choose 'standard', 'minmax' or 'robust'"),
+        (DATA, "log", "mode='log' is not valid: choose 'standard', 'minmax' or 'robust'"),
         (SequenceData([[[1.0]], [[1.0, 2.0]]]), "standard", r"sequences have \[1, 2\] channels"),
         (SequenceData([[[1.0, np.nan]]]), "standard", "channel 1 has no finite value"),
     ],

@@ -172,10 +172,10 @@ def test_compressed_files_may_not_inflate_without_end(tmp_path: Path, monkeypatc
     np.savez_compressed(tmp_path / "a.npz", X=np.zeros((2, 2**19)))
     assert read(tmp_path / "a.npz").sequences[0].shape == (2, 2**19)
     for limit in (2**20, 8 * 2**20 - 2**14):
-        with pytest.raises(ReadError, match=r"needs 0\.00781 GiB in memory, .* pass inflation=8\.4e\+06"):
+        with pytest.raises(ReadError, match=r"needs 0\.00781 GiB of memory, .* pass inflation=8\.4e\+06"):
             read(tmp_path / "a.npz", inflation=limit)
     with ms.storage.inflation_limit(2**20):
-        with pytest.raises(ReadError, match="GiB in memory, but only"):
+        with pytest.raises(ReadError, match="GiB of memory, but the limit is"):
             ms.storage.load_arrays(tmp_path / "a.npz")
         np.savez(tmp_path / "b.npz", X=np.zeros((2, 2**19)))
         assert ms.storage.read_npz(tmp_path / "b.npz").sequences[0].shape == (2, 2**19)

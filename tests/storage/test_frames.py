@@ -258,7 +258,7 @@ def test_nanoseconds_of_today(pa):
 def test_sentences_of_dates(frame):
     days = [dt.datetime(2024, 5, 1), dt.datetime(2024, 5, 2)]
     assert from_frame(frame({"born": days, "x": [1, 2]})).clocks == ("born",)
-    with says("the frame has time stamps in 'date' and 'time stamp': name the time with time=…, and the channels"):
+    with says("the frame has several columns of time stamps, 'date' and 'time stamp': name the time column with"):
         from_frame(frame({"date": days, "time stamp": days, "x": [1, 2]}))
     with pytest.raises(ReadError, match="column 'date' contains dates or times and no numbers"):
         from_frame(frame({"date": days, "time": [1, 2], "x": [1, 2]}))
@@ -288,11 +288,11 @@ BAD: dict[str, tuple[Columns, dict[str, Any], str]] = {
         {"columns": ["y"]},
         "the frame has no column 'y', only x: name the column with columns=…",
     ),
-    "a name for a list": ({"x": [1]}, {"columns": "x"}, "columns is 'x': pass a list of names"),
+    "a name for a list": ({"x": [1]}, {"columns": "x"}, "columns='x' is not valid: pass a list of names"),
     "no channels": (
         {"id": ["a"], "time": [0]},
         {},
-        "the frame has no channels apart from id, time: add at least one column of numbers",
+        "the frame has no columns apart from id, time: add at least one column of numbers",
     ),
     "no time to ids": (
         {"id": ["a"], "x": [0]},
@@ -338,7 +338,7 @@ def test_sentences_of_several_frames(frame):
         from_frame({"a": frame({"x": [1]}), "b": frame({"y": [1]})}, columns=["x"])
     with says("frame 1 has no rows: pass one row per time step"):
         from_frame([frame({"x": [1.0]}), frame({"x": []})])
-    with says("frame 0 has several values in 'id', but each frame of a list must be one sequence: pass one"):
+    with says("frame 0 has several different values in column 'id', but each frame in a list must contain exactly one"):
         from_frame([frame({"id": ["a", "b"], "x": [1, 2]})])
     with says("the frames, row 1 of frame 1: label is 'b', unlike in an earlier row"):
         from_frame([frame({"x": [1, 2], "label": ["a"] * 2}), frame({"x": [1, 2], "label": ["a", "b"]})])
@@ -470,7 +470,7 @@ def test_names_of_pandas(pd):
     for twice in (["a", "a"], [1, "1"]):
         with says(f"the frame has two columns named '{twice[1]}': rename one"):
             from_frame(pd.DataFrame([[1, 2]], columns=twice))
-    with says("the frame has columns of several levels: use one name per column"):
+    with says("the frame has column names with several levels: use one name per column"):
         from_frame(pd.DataFrame([[1, 2]], columns=pd.MultiIndex.from_tuples([("a", "b"), ("a", "c")])))
 
 

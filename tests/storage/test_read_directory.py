@@ -254,13 +254,17 @@ class TestDates:
 
     def test_what_is_not_alike_is_an_error(self, tmp_path):
         one = "when,x\n2024-05-01,1\n2024-05-02,2\n"
-        with pytest.raises(ReadError, match=r"b\.csv writes its dates in another form than a\.csv: use one form"):
+        with pytest.raises(ReadError, match=r"b\.csv and a\.csv have dates in different formats: use the same format"):
             read(fill(tmp_path / "a", {"a.csv": one, "b.csv": "when,x\n5,1\n6,2\n"}))
-        with pytest.raises(ReadError, match=r"a\.csv has time stamps in 'when' and 'end': name the time with time=…"):
+        with pytest.raises(
+            ReadError,
+            match=r"a\.csv has several columns of time stamps, 'when' and 'end': name the time column with time=…",
+        ):
             read(fill(tmp_path / "b", {"a.csv": "when,end,x\n2024-05-01,2024-05-02,1\n"}))
         days = fill(tmp_path / "c", {"a.csv": "day,t,x\n" + "".join(f"2024-05-01,{t},1\n" for t in range(5))})
         with pytest.raises(
-            ReadError, match=r"two rows with the same .*: correct or remove these rows, or name another time and the"
+            ReadError,
+            match=r"two rows with the same .*: correct or remove these rows, or name another time column and the",
         ):
             read(days)
         assert read(days, time="t", channels="x").clocks == ("t",)
@@ -371,7 +375,7 @@ class TestParquet:
             ({"x": lambda i: np.ones(i)}, "0.parquet has a header but no rows: add one row per time step"),
             (
                 {"a": lambda i: [np.datetime64(1, "s")], "b": lambda i: [np.datetime64(1, "s")]},
-                "time stamps in 'a' and 'b'",
+                "time stamps, 'a' and 'b'",
             ),
         ],
     )

@@ -90,7 +90,7 @@ BAD = {
     "no time": ("id,x\n0,1\n", {}, "has no column 'time', only id, x: name the column with time=…, or time=None"),
     "no label": ("id,time,x\n0,1,2\n", {"label": "kind"}, "has no column 'kind'"),
     "no channel": ("id,time,x\n0,1,2\n", {"channels": ["y"]}, "has no column 'y'"),
-    "no channels": ("id,time\n0,1\n", {}, "has no channels apart from id, time"),
+    "no channels": ("id,time\n0,1\n", {}, "has no columns apart from id, time"),
     "two columns": ("id,time,x,id\n0,1,2,3\n", {}, "has two columns named 'id': rename one, or call the second 'id.1'"),
     "most times missing": ("id,time,x\na,0,1\na,,1\na,,1\na,,1\na,,1\na,5,1\na,6,1\n", {}, "line 3 has no time"),
     "times of any steps, one missing": ("id,time,x\n0,1,1\n0,2,1\n0,,1\n0,9,1\n", {}, "line 4 has no time: write"),
@@ -461,7 +461,7 @@ class TestDates:
             (["2024-02-29", "2024-02-29"], "line 2 and line 3: both have the same time of id 'a': remove"),
             (
                 ["2024-02-29", "2024-02-29"],
-                "correct one, or name another time and the channels (time=…",
+                "correct one, or name another time column and the channels (time=…",
             ),
             (
                 [1, "2024-02-29"],

@@ -183,12 +183,12 @@ class TestVersion73:
             file.create_dataset("x", (3, 3), "f8", external=[(str(other), 0, 72)])
 
         self.check_error(tmp_path, "has no variable that could be the sequences", link)
-        self.check_error(tmp_path, "values in another file", virtual)
-        self.check_error(tmp_path, "values in another file", external)
+        self.check_error(tmp_path, "values that are in another file", virtual)
+        self.check_error(tmp_path, "values that are in another file", external)
 
     def test_claims(self, tmp_path):
         huge = (10**6, 10**6)
-        claim = "contains a claim of 1000000000000 values in 0 bytes"
+        claim = "contains a dataset that states 1000000000000 values but has only 0 bytes"
         self.check_error(tmp_path, claim, lambda file, _: file.create_dataset("x", huge, "f8"))
         self.check_error(tmp_path, claim, lambda file, _: file.create_dataset("x", huge, "f8", compression="gzip"))
 

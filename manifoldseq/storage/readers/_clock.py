@@ -156,8 +156,8 @@ def defect(t: Float) -> tuple[int, str]:
 def partly(name: str, why: str, clock: str) -> str:
     """Return the message for a column that is a clock in some sequences only, with remedies."""
     return (
-        f"column {name!r} {why}, but is a time axis in {clock}: correct it, sort the rows by it with time={name!r} "
-        f"(--read time={name}), or keep it as a channel with time=None (--read time=none)"
+        f"column {name!r} {why}, but the same column is a time axis in {clock}: correct the column, sort the rows by "
+        f"the column with time={name!r} (--read time={name}), or use it as a channel with time=None (--read time=none)"
     )
 
 

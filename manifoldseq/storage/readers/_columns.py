@@ -76,7 +76,7 @@ class Columns:
     @property
     def otherwise(self) -> str:
         """The remedy if dates are not a clock, such as the day of a recording."""
-        return ", or name another time and the channels (time=…, channels=…)" if self.seconds else ""
+        return ", or name another time column and the channels (time=…, channels=…)" if self.seconds else ""
 
     def rate(self, times: NDArray[np.float64], lengths: Sequence[int]) -> float | None:
         """Return the sampling rate that the time shows, if it does not count rows."""
@@ -180,7 +180,7 @@ def choose_columns(
         taken = {id, time, label}
         channels = [name for name in header if name not in taken]
     if not channels:
-        raise ReadError(f"{where} has no channels apart from {_shown(known)}: add at least one column of numbers")
+        raise ReadError(f"{where} has no columns apart from {_shown(known)}: add at least one column of numbers")
     return Columns(id, time, label, tuple(channels), certain, clocks, time in stamps, asked.ordered, named)
 
 
@@ -211,7 +211,9 @@ def _automatic_time(
         return dates[0], True
     if dates and channels is None:
         shown = " and ".join(map(repr, dates))[:200]
-        raise ReadError(f"{where} has time stamps in {shown}: name the time with time=…, and the channels")
+        raise ReadError(
+            f"{where} has several columns of time stamps, {shown}: name the time column with time=…, and the channels"
+        )
     if index.time is not None and index.time not in used:
         return index.time, index.id is not None
     if not asked.each and asked.ordered and channels is not None and taken[0] is not None:

@@ -160,7 +160,7 @@ def sequence_files(path: FilePath) -> tuple[list[tuple[Path, str | None]], Path 
     listed = [entry for entry in entries if entry.name.lower() == _LABELS and len(entries) > 1 and entry.is_file()]
     entries = [entry for entry in entries if entry not in listed]
     if len(listed) > 1:
-        raise ReadError(f"{path} has both {listed[0].name} and {listed[1].name}: keep one")
+        raise ReadError(f"{path} has both {listed[0].name} and {listed[1].name}: keep only one of these files")
     files: list[tuple[Path, str | None]] = [(file, None) for file in entries]
     if any(entry.is_dir() for entry in entries):
         if listed:
@@ -233,10 +233,10 @@ def listed_labels(
             raise ReadError(f"{where}: {name} matches {both}: write the whole name of the file")
         (i,) = members[name]
         if i in found:
-            raise ReadError(f"{where} names {ids[i]} again, after line {found[i][1]}: keep one of the two")
+            raise ReadError(f"{where} names {ids[i]} again, after line {found[i][1]}: keep only one of the two lines")
         if not text:
             elsewhere = ", or move that file elsewhere" if files else ""
-            raise ReadError(f"{where} has no label for {name}: write one{elsewhere}")
+            raise ReadError(f"{where} has no label for {name}: write the label{elsewhere}")
         found[i] = text, number
     unknown = f"{', '.join(others[:3])}{', …' if len(others) > 3 else ''}"
     if missing := [one for i, one in enumerate(ids) if i not in found]:
@@ -322,7 +322,9 @@ def _checked(files: list[Path], tables: Tables) -> list[tuple[Columns, Rows]]:
         if len(rows.values) == 0:
             raise ReadError(f"{file} has a header but no rows: add one row per time step")
         if (columns.time, columns.seconds) != (first.time, first.seconds):
-            raise ReadError(f"{file} writes its dates in another form than {files[0].name}: use one form in all files")
+            raise ReadError(
+                f"{file} and {files[0].name} have dates in different formats: use the same format in all files"
+            )
         if len(columns.channels) != len(first.channels):
             wanted = f"(T, {len(first.channels)}), as in {files[0].name}"
             raise ReadError(f"{file} has an array of shape {rows.values.shape}: save one sequence per file, {wanted}")
@@ -339,7 +341,7 @@ def _read_arrays(path: FilePath, files: list[Path], asked: Asked, text: Text) ->
             raise ReadError(f"{file} has an array of shape {x.shape}: save one sequence per file, (T, d)")
         columns = replace(choose_columns(file, [*map(str, range(x.shape[1]))], asked, named=False), clocks=False)
         if columns.texts:
-            raise ReadError(f"{file} has an array of numbers, without ids and labels: leave id= and label= out")
+            raise ReadError(f"{file} has an array of numbers, without ids and labels: do not pass id= and label=")
         times = None if columns.time is None else x[:, int(columns.time)].astype(np.float64)
         if len(columns.channels) < x.shape[1]:
             x = x[:, [int(name) for name in columns.channels]]

@@ -78,13 +78,13 @@ def _values(path: FilePath, name: str, item: Any) -> NDArray[Any]:
     properties = item.id.get_create_plist()
     filters = [properties.get_filter(i)[0] for i in range(properties.get_nfilters())]
     if item.is_virtual or item.external or not FILTERS.issuperset(filters):
-        raise _error(path, name, "values in another file or in a compression other than MATLAB's")
+        raise _error(path, name, "values that are in another file or are not compressed as by MATLAB")
     held = min(item.id.get_storage_size(), Path(path).stat().st_size)
     if item.size * item.dtype.itemsize > held * (DEFLATE_RATIO if filters else 1):
-        raise _error(path, name, f"a claim of {item.size} values in {held} bytes")
+        raise _error(path, name, f"a dataset that states {item.size} values but has only {held} bytes")
     chunk = item.dtype.itemsize * math.prod(item.chunks or ())  # inflated as a whole, though one value is asked for
     if filters.count(1) > 1 or (filters and chunk > held * DEFLATE_RATIO):
-        raise _error(path, name, f"chunks of {chunk} bytes in {held}")
+        raise _error(path, name, f"a dataset with chunks of {chunk} bytes that has only {held} bytes")
     require_memory(path, 2 * chunk + item.size * (8 + item.dtype.itemsize))
     require_inflated(path, item.size * item.dtype.itemsize if filters else 0)
     return np.asarray(item[()])

@@ -176,10 +176,12 @@ def _lay_out(path: FilePath, keys: Any, load: Callable[[str], NDArray[Any]]) -> 
     optional = {"y", "labels", "lengths", "sampling_rate", "channel_names"}
     found = [key for key in ("X", "sequences") if key in keys] or sorted(set(keys) - optional, key=natural)
     if len(found) > 1 and ("lengths" in keys or "X" in found):
-        raise ReadError(f"{path} has the arrays {', '.join(found[:5])}: keep one as X, or leave out lengths and X")
+        raise ReadError(
+            f"{path} has the arrays {', '.join(found[:5])}: keep only one of them, or remove lengths and rename X"
+        )
     arrays = [numbers(load(key), f"{path}, array {key!r}") for key in found]
     if "y" in keys and "labels" in keys:
-        raise ReadError(f"{path} has both y and labels: keep one")
+        raise ReadError(f"{path} has both arrays y and labels: keep only one of them")
     label = next((key for key in ("y", "labels") if key in keys), None)
     ids = found if len(found) > 1 else None
     labels = None if label is None else as_labels(load(label), f"{path}, array {label!r}")

@@ -119,7 +119,8 @@ class Table:
                 where = f"{self.where}, {self.place(row)}, column {name!r}"
                 hint = "write all dates as 2024-05-01T12:00:00, all with an offset such as +02:00 or Z, or all without"
                 raise ReadError(
-                    f"{where} is {quoted(str(column[row]))}, which is not a date in the form of the other cells: {hint}"
+                    f"{where} is {quoted(str(column[row]))}, which is not a date in the format of the other cells: "
+                    f"{hint}"
                 ) from None
         array = self._array(column)
         if array is None:
