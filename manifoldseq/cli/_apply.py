@@ -64,8 +64,8 @@ def apply(run_dir: Path, data: tuple[str, ...], reading: tuple[str, ...], views:
     for recorded values) if the model computes them.
 
     The columns of the fit are found by name, in any order, and other columns are ignored. The --read options of the fit
-    apply to files of the same kind. For a multi-view model, DATA is one file, or one file per view in the order of
-    the fit. A view without a file is treated as missing.
+    are also used for DATA, if DATA has the file format of the fit. For a multi-view model, DATA is one file, or one
+    file per view in the order of the fit. A view without a file is treated as missing.
 
     \b
     Examples:

@@ -146,9 +146,9 @@ class _Fit(Task):
         labels = loaded.data.labels if self._labels is None else load_labels(self._labels, loaded)
         if labels is None and kind in ("sequences", "samples") and takes_labels(self.model, only=True):
             raise BadInput(
-                f"{name} needs labels, but {self.asked.data[0]} has none: pass --labels FILE with a label or "
-                "name,label in each line, or add labels to the data (in a table, a column 'label'; in a folder, "
-                "subfolders named by label, or a file labels.csv)"
+                f"{name} needs labels, but {self.asked.data[0]} has none: pass --labels FILE, where each line of "
+                "FILE is 'label' or 'name,label', or add labels to the data (a table needs a column 'label', and a "
+                "folder needs one subfolder per label or a file labels.csv)"
             )
         try:
             self.labels = None if labels is None else checked_labels(labels, len(labels))

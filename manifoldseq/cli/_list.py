@@ -40,10 +40,10 @@ def _complete(context: click.Context, parameter: click.Parameter, incomplete: st
 def list_(kind: str | None, name: str | None, as_json: bool) -> None:
     """List registered records, or the parameters of NAME.
 
-    Without arguments, the kinds of records are listed. KIND is one of these kinds, such as models, or plugins. With
-    KIND, every name of this kind is listed with the plugin that registers it and a summary. With NAME, the parameters
-    are printed with their types, defaults and descriptions. For a model, the file and line of every part are also
-    printed. For a plugin, its records and errors are printed.
+    Without arguments, the kinds of records are listed. KIND is one of these kinds (for example, models) or the word
+    plugins. With KIND, every name of this kind is listed with the plugin that registers it and a summary. With NAME,
+    the parameters are printed with their types, defaults and descriptions. For a model, the file and line of every part
+    are also printed. For a plugin, its records and errors are printed.
 
     \b
     Examples:

@@ -34,7 +34,8 @@ views_option: Callable[..., Any] = click.option(
     metavar="COLUMNS",
     help="Assign the columns of a file to views. Pass either the number of columns in each view (76,216), or a list of "
     "column names or column indices for each view, with a colon between views (a,b:c_*,-c_2 or 0-2:5,7). Names can "
-    "contain the wildcards * and ?, and a minus sign excludes a column. For several files, pass a list for each file.",
+    "contain the wildcards * and ?, and a minus sign excludes a column. For several files, pass one list "
+    "per file, with a colon between the lists.",
 )
 
 

@@ -83,7 +83,7 @@ def check_channel_names(estimator: Any, X: Any) -> None:
     >>> check_channel_names(model, [pd.DataFrame({"y": [3.0], "x": 1.0})])
     Traceback (most recent call last):
     ...
-    ValueError: channel 0 of X is 'y' but it was 'x' in fit: pass the channels in the order of fit
+    ValueError: channel 0 of X is 'y' but it was 'x' in fit: pass the channels of fit in the same order
     """
     known, names = getattr(estimator, "feature_names_in_", None), _channel_names(X)
     if known is None or names is None or len(known) != len(names):
@@ -91,8 +91,8 @@ def check_channel_names(estimator: Any, X: Any) -> None:
     for channel, (name, before) in enumerate(zip(names, known, strict=True)):
         if name != before:
             raise ValueError(
-                f"channel {channel} of X is {quoted(name)} but it was {quoted(before)} in fit: pass the channels in "
-                "the order of fit"
+                f"channel {channel} of X is {quoted(name)} but it was {quoted(before)} in fit: pass the channels of "
+                "fit in the same order"
             )
 
 

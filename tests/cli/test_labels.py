@@ -214,7 +214,7 @@ def test_a_classifier_without_labels_says_how_to_give_them(run: Run, folder: Pat
     status, _, err = run("fit", estimator, folder, "-o", folder.parent / "run")
     assert status == 2 and not (folder.parent / "run").exists()
     assert f"{estimator} needs labels, but {folder} has none: pass --labels FILE" in err
-    assert all(word in err for word in ("name,label", "column 'label'", "subfolders", "labels.csv"))
+    assert all(word in err for word in ("name,label", "column 'label'", "one subfolder per label", "labels.csv"))
 
 
 def test_a_sequence_is_named_by_its_file_or_id(run: Run, folder: Path) -> None:

@@ -194,7 +194,7 @@ def test_batches_average_to_the_whole(make: Any) -> None:
 def test_finite_sums_that_do_not_fit() -> None:
     with pytest.raises(ValueError, match="at least one term"):
         ms.finite_sum(lambda x, i: 0.0, 0)
-    with pytest.raises(ValueError, match="sums over 7 and 5 data"):
+    with pytest.raises(ValueError, match="sums of 7 and 5 terms"):
         data_term(7) + data_term(5)
 
 
