@@ -377,7 +377,7 @@ def group(make: Any = RiemannianSGD, **settings: Any) -> Any:
         (lambda: keep_orthonormal(None, "cayley"), "retraction='cayley' is not known: choose 'polar' or 'qr'"),
         (
             lambda: RiemannianSGD([{"params": [torch.nn.Parameter(torch.ones(2, 3))], "orthonormal": True}]),
-            "begin with",
+            "create the parameter with",
         ),
         (lambda: RiemannianAdam([OrthonormalParameter(torch.eye(2))], lr=-1), "lr=-1"),
         (lambda: OrthonormalParameter(np.eye(3)), "of type ndarray is not a tensor: pass torch.as_tensor"),

@@ -245,7 +245,7 @@ BAD = {
     "an unknown manifold": ((X, Y), {"manifold": "sphere"}, "manifold='sphere' is not known"),
     "an unknown method": ((X, Y), {"method": "qr"}, "method='qr' is not known"),
     "frames in no class": ((X, Y - 1), {}, r"labels put frames in no class \(-1\) or in several classes"),
-    "frames in several classes": ((X, np.ones((20, 2), bool)), {}, "pass partition=False to allow this"),
+    "frames in several classes": ((X, np.ones((20, 2), bool)), {}, "pass partition=False to allow such labels"),
     "labels of no kind": ((X, Y / 1), {"partition": False}, "labels must be whole numbers from -1"),
     "a class without frames": ((X, 2 * Y), {"partition": False}, "class 1 has no frame"),
     "a huge label": ((X, 10**12 * Y), {"partition": False}, "class 1 has no frame"),

@@ -173,7 +173,7 @@ BAD = {
     "NaN": (lambda: SubspaceEncoder().fit(HOLED, Y), "frame 7 has NaN in feature 3: remove or fill it"),
     "NaN, encoding": (lambda: SubspaceEncoder().fit(X, Y).transform(HOLED), "frame 7 has NaN in feature 3"),
     "NaN among the labels": (lambda: SubspaceEncoder().fit(X[:2], [1, np.nan]), "y has NaN at frame 1"),
-    "an empty segment": (lambda: SubspaceEncoder().fit(X, segments=[12, 0, 8]), "segment 1 has length 0 and is empty"),
+    "an empty segment": (lambda: SubspaceEncoder().fit(X, segments=[12, 0, 8]), "segment 1 has length 0: pass lengths"),
     "segments of other frames": (
         lambda: SubspaceEncoder().fit(X, segments=[12, 9]),
         "the segments have 21 frames but X",
