@@ -72,8 +72,8 @@ def fuse(coordinates: Mapping[str, Array], weights: Mapping[str, float], n_featu
         similarity, nearest = _similarity(Z, Z, lengths[name])
         graphs[name], steps[name] = _walk(similarity), _transition(similarity, nearest)
     for _ in range(ROUNDS if len(names) > 1 else 0):
-        total = sum(weights[name] * graphs[name] for name in names)
-        others = {name: (total - weights[name] * graphs[name]) / (1 - weights[name]) for name in names}
+        # without division by the sum of the weights, because a walk is normalized
+        others = {name: sum(weights[other] * graphs[other] for other in names if other != name) for name in names}
         graphs = {name: _walk(steps[name] @ (steps[name] @ others[name]).T) for name in names}
     fused = sum((weights[name] * graphs[name] for name in names), np.zeros(()))
     fused = (fused + fused.T) / 2

@@ -450,3 +450,9 @@ def test_convolutions_are_used_unless_another_kernel_is_clearly_better() -> None
     almost = clear.copy()
     almost[0] *= -1  # one error of 40, less than two standard errors
     assert chosen(almost, clear) == {"convolutions": 1.0}
+
+
+def test_a_kernel_of_negligible_weight_changes_nothing() -> None:
+    X, y = steps()
+    model = SequenceKMeans(3, kernel={"spectrum": 1.0, "shape": 1e-300}, random_state=0).fit(X)
+    assert np.isfinite(model.transform(X)).all() and adjusted_rand_score(y, model.labels_) == 1
