@@ -14,7 +14,7 @@ from ..storage import Checkpoint
 from ._random import seed_fingerprint
 from ._rows import row_blocks
 
-MAY_CHANGE = ("max_iter", "tol", "n_init", "n_jobs", "verbose")
+MAY_CHANGE = ("max_iter", "tol", "n_init", "n_jobs", "device", "verbose")
 """Parameters that do not affect iterates, so that a fit may be resumed with other values."""
 _SEEDS = (np.random.Generator, np.random.BitGenerator, np.random.SeedSequence, np.random.RandomState)
 _PLAIN = (bool, int, float, complex, str, bytes, type(None))
@@ -32,9 +32,9 @@ def fingerprint(*parts: Any) -> str:
     *parts
         Arrays and sparse matrices, by their bytes, dtypes and shapes; numbers and strings; mappings, sequences and
         dataclasses of them; generators, as in `seed_fingerprint`; estimators, by their classes and parameters except
-        `max_iter`, `tol`, `n_init`, `n_jobs` and `verbose`, which may change before a fit is resumed. Other objects are
-        represented by their class and repr, without addresses in memory. For a function of your own, also pass some of
-        its values.
+        `max_iter`, `tol`, `n_init`, `n_jobs`, `device` and `verbose`, which may change before a fit is resumed. Other
+        objects are represented by their class and repr, without addresses in memory. For a function of your own, also
+        pass some of its values.
 
     Returns
     -------

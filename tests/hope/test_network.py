@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import json
+import shutil
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -19,7 +20,7 @@ if importlib.util.find_spec("torch") is None:
 import torch
 
 import manifoldseq as ms
-from manifoldseq_hope import Dense, Exponential, HOPENetworkClassifier, Ramp, penalty_gradient, uniform
+from manifoldseq_hope import Dense, Exponential, HOPENetworkClassifier, Ramp, Windows, penalty_gradient, uniform
 from manifoldseq_hope.networks._initial_weights import begin, checked_sizes
 from manifoldseq_hope.networks._network import settings_of
 from manifoldseq_hope.networks._training import Trainer
@@ -242,6 +243,46 @@ def test_resumed_training_is_the_same_bit_for_bit(tmp_path: Path) -> None:
         network(max_iter=6, **settings | {"weight_decay": 0.0}).fit(X, y, checkpoint=store, resume=True)
 
 
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="torch finds no GPU")
+@pytest.mark.parametrize("orthogonality", ["polar", "qr", "penalty", None])
+def test_a_gpu_trains_the_network_of_the_cpu(orthogonality: str | None) -> None:
+    X, y = digits()
+    settings = {"layers": [(10, 30), 12], "orthogonality": orthogonality, "batch_size": 100, "init": "uniform"}
+    states = (torch.random.get_rng_state(), torch.cuda.get_rng_state())
+    there = network(device="cuda", **settings).fit(X, y, validation=(X[:100], y[:100]))
+    assert all(map(torch.equal, states, (torch.random.get_rng_state(), torch.cuda.get_rng_state())))
+    here = network(**settings).fit(X, y, validation=(X[:100], y[:100]))
+    for a, b in zip((*there.layers_, there.head_), (*here.layers_, here.head_), strict=True):
+        for one, other in zip(a.parts, b.parts, strict=True):
+            np.testing.assert_allclose(one, other, atol=1e-4)
+    np.testing.assert_allclose(there.history_["fun"], here.history_["fun"], rtol=1e-4)
+    np.testing.assert_array_equal(there.module()(torch.tensor(X)).argmax(1), there.predict(X))
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="torch finds no GPU")
+def test_training_resumes_on_a_gpu_and_continues_on_the_cpu(tmp_path: Path) -> None:
+    X, y = digits()
+    settings = {"dropout": (0.1, 0.2), "momentum_epochs": 6, "device": "cuda"}
+    whole = network(max_iter=6, **settings).fit(X, y)
+    store = ms.storage.Checkpoint(tmp_path / "there", every_seconds=0)
+    network(max_iter=2, **settings).fit(X, y, checkpoint=store)
+    shutil.copytree(tmp_path / "there", tmp_path / "here")
+    rest = network(max_iter=6, **settings).fit(X, y, checkpoint=store, resume=True)
+    moved = network(max_iter=6, **settings | {"device": "cpu"}).fit(X, y, checkpoint=tmp_path / "here", resume=True)
+    assert moved.n_iter_ == 6
+    for one, other in zip(rest.layers_[0].parts, whole.layers_[0].parts, strict=True):
+        np.testing.assert_array_equal(one, other)
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="torch finds no GPU")
+def test_windows_are_gathered_on_a_gpu() -> None:
+    rng = np.random.default_rng(0)
+    sequences = [rng.standard_normal((40, 3)).astype(np.float32) for _ in range(5)]
+    y = rng.integers(0, 3, 200)
+    there, here = (network(layers=[(6, 20)], device=d).fit(Windows(sequences, width=5), y) for d in ("cuda", "cpu"))
+    np.testing.assert_allclose(there.layers_[0].weight, here.layers_[0].weight, atol=1e-4)
+
+
 def test_merged_layers_and_the_module_are_the_same_function() -> None:
     X, y = digits()
     model = network(layers=[(10, 30), (8, 20), 12]).fit(X, y)
@@ -303,6 +344,10 @@ BAD: list[tuple[dict[str, Any], str]] = [
     ({"init": "cca"}, "init='cca'"),
     ({"weight_decay": -1.0}, "weight_decay=-1.0"),
     ({"random_state": -1}, "random_state=-1"),
+    ({"device": "gpu"}, "device='gpu'"),
+    ({"device": 0}, "such as 'cuda'"),
+    ({"device": "cuda:99"}, "torch cannot use device='cuda:99'"),
+    ({"device": "meta"}, "pass 'cpu' or another device"),
 ]
 
 

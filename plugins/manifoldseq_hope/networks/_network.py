@@ -30,7 +30,7 @@ from ..mixtures._dense import Dense
 from ._initial_weights import STARTS, Sizes, begin, checked_sizes
 from ._labels import kind_of_labels
 from ._schedule import Exponential, Ramp, ReduceOnPlateau, Training
-from ._torch import threads
+from ._torch import threads, torch_device
 from ._windows import Windows
 
 _VALIDATED: Callable[..., Any] = validate_data  # whose signature says that y and dtype are strings
@@ -62,7 +62,8 @@ class HOPENetworkClassifier(ClassNamePrefixFeaturesOutMixin, TransformerMixin, C
     criterion : {"softmax", "eta"} or callable
         ``"softmax"`` is the cross-entropy of a softmax layer on the features. ``"eta"`` is (40) as printed, the
         cross-entropy of the features of the last layer, which must have one unit per class. A callable takes the scores
-        (N, classes) and the numbers of the classes (N,) as tensors and returns the loss, a tensor of one number.
+        (N, classes) and the numbers of the classes (N,) as tensors on `device` and returns the loss, a tensor of one
+        number.
     init : {"uniform", "pca"}
         The initial projections: random (equation 41), orthonormalized if `orthogonality` is ``"polar"`` or ``"qr"``, or
         the leading principal directions of the inputs of the layer.
@@ -90,6 +91,9 @@ class HOPENetworkClassifier(ClassNamePrefixFeaturesOutMixin, TransformerMixin, C
     n_jobs : int or None
         The number of torch threads during training, -1 for one per core; None does not change it. The last digits of
         the results can depend on this number.
+    device : str
+        The torch device of the training, such as ``"cuda"``. The rows are copied to it as a whole. The last digits of
+        the results, and with dropout the random choices, depend on the device.
     verbose : int
         1 logs the end of training, and 2 logs every epoch: see `manifoldseq.estimators.fit_starts`.
 
@@ -155,6 +159,7 @@ class HOPENetworkClassifier(ClassNamePrefixFeaturesOutMixin, TransformerMixin, C
         dropout: tuple[float, float] = (0.0, 0.0),
         random_state: Any = None,
         n_jobs: int | None = None,
+        device: str = "cpu",
         verbose: int = 0,
     ) -> None:
         self.layers = layers
@@ -173,6 +178,7 @@ class HOPENetworkClassifier(ClassNamePrefixFeaturesOutMixin, TransformerMixin, C
         self.dropout = dropout
         self.random_state = random_state
         self.n_jobs = n_jobs
+        self.device = device
         self.verbose = verbose
 
     def fit(
@@ -201,8 +207,8 @@ class HOPENetworkClassifier(ClassNamePrefixFeaturesOutMixin, TransformerMixin, C
         Raises
         ------
         ValueError
-            For an invalid parameter, NaN, missing labels, labels of one class only, labels of another type than the
-            labels of the validation rows, or `ReduceOnPlateau` without validation rows.
+            For an invalid parameter, a device that torch cannot use, NaN, missing labels, labels of one class only,
+            labels of another type than the labels of the validation rows, or `ReduceOnPlateau` without validation rows.
         ImportError
             If torch is not installed.
 
@@ -317,7 +323,8 @@ class HOPENetworkClassifier(ClassNamePrefixFeaturesOutMixin, TransformerMixin, C
         layers, head = begin(X, sizes, n_classes, self.init, training.on_stiefel, self.gamma, rng)
         if given is not None:
             layers = _replaced(layers, given)
-        trainer = Trainer(X, codes, layers, head, training, int(rng.integers(2**63)), held)
+        device = torch_device(self.device)
+        trainer = Trainer(X, codes, layers, head, training, int(rng.integers(2**63)), held, device)
 
         def train(number: int, _: np.random.Generator, **loop: Any) -> ms.Run:
             return ms.iterate(trainer.step, trainer.start, stop=ms.MaxIterations(self.max_iter), **loop)

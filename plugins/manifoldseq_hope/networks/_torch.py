@@ -7,6 +7,8 @@ from importlib import import_module
 from importlib.util import find_spec
 from typing import Any
 
+from manifoldseq.estimators import quoted
+
 
 @contextmanager
 def threads(n_jobs: int | None) -> Iterator[None]:
@@ -37,6 +39,20 @@ def load_torch() -> Any:
             "https://download.pytorch.org/whl/cpu`)"
         )
         raise ImportError(f"networks are trained by torch, which is not installed: {how}") from error
+
+
+def torch_device(name: str) -> Any:
+    """Return the torch device of a name; raise ValueError unless it can be used."""
+    torch = load_torch()
+    if not isinstance(name, str):
+        raise ValueError(f"device={quoted(name)} is not valid: pass the name of a torch device, such as 'cuda'")
+    try:
+        device = torch.device(name)
+        torch.zeros((), dtype=torch.float64, device=device).item()
+    except (RuntimeError, AssertionError, TypeError) as error:  # what torch raises depends on how it was built
+        reason = str(error).partition("\n")[0].partition(" (")[0].removesuffix(".")
+        raise ValueError(f"torch cannot use device={quoted(name)} ({reason}): pass 'cpu' or another device") from None
+    return device
 
 
 def check_input(name: str, x: Any, parameter: Any) -> None:

@@ -59,6 +59,8 @@ class Trainer:
         Seed of the order of the rows and of dropout; epoch t depends on the seed and t only.
     validation : tuple of X and y, optional
         Rows whose error (%) is measured after every epoch; a rate of `ReduceOnPlateau` follows it.
+    device : torch.device, optional
+        The device of the training; by default the CPU. States are arrays in host memory.
     """
 
     def __init__(
@@ -70,14 +72,16 @@ class Trainer:
         training: Training,
         seed: int,
         validation: tuple[Array | Windows, NDArray[np.int64]] | None = None,
+        device: Any = None,
     ) -> None:
         torch = load_torch()
         self.torch, self.training, self.seed = torch, training, seed
-        self.rows = _Rows(X, y)
-        self.held = None if validation is None else _Rows(*validation)
+        self.device = torch.device("cpu") if device is None else device
+        self.rows = _Rows(X, y, self.device)
+        self.held = None if validation is None else _Rows(*validation, self.device)
         self.projected = [layer.U is not None for layer in layers]
         self.has_head = head is not None
-        self.network = module(layers, head, training.dropout)
+        self.network = module(layers, head, training.dropout).to(self.device)
         self.parameters = list(self.network.parameters())
         self.layers = [part for part in self.network if isinstance(part, HOPELayer)]
         self.optimizers = self._optimizers()
@@ -102,11 +106,12 @@ class Trainer:
                 group["momentum"] = training.momentum.rate(epoch)
         N, b = len(self.rows), min(training.batch_size, len(self.rows))
         # order and dropout depend on the seed and the epoch only, so that a resumed run draws the same
-        loss_sum, wrong = torch.zeros((), dtype=torch.float64), torch.zeros((), dtype=torch.int64)
-        with torch.random.fork_rng(devices=[]):
+        device = self.device
+        loss_sum, wrong = (torch.zeros((), dtype=kind, device=device) for kind in (torch.float64, torch.int64))
+        with torch.random.fork_rng([] if device.type == "cpu" else [device], device_type=device.type):
             torch.manual_seed(int(np.random.SeedSequence([self.seed, epoch]).generate_state(1)[0]))
             self.network.train()
-            order = torch.randperm(N)
+            order = torch.randperm(N).to(device)
             for rows in order.split(b):
                 inputs, labels = self.rows[rows]
                 scores = self.network(inputs)
@@ -165,7 +170,10 @@ class Trainer:
         with torch.no_grad():
             for p, part in zip(self.parameters, state["x"], strict=True):
                 p.copy_(torch.tensor(part))
-        buffers = {id(p): torch.tensor(part) for p, part in zip(self.parameters, state["momentum"], strict=True)}
+        buffers = {
+            id(p): torch.tensor(part, device=self.device)
+            for p, part in zip(self.parameters, state["momentum"], strict=True)
+        }
         for optimizer in self.optimizers:
             for group in optimizer.param_groups:
                 for p in group["params"]:
@@ -174,18 +182,18 @@ class Trainer:
     def _momentum(self, p: Any) -> Array:
         for optimizer in self.optimizers:
             if p in optimizer.state:
-                return optimizer.state[p]["momentum_buffer"].numpy().copy()
+                return optimizer.state[p]["momentum_buffer"].cpu().numpy().copy()
         return np.zeros(tuple(p.shape), np.float32)
 
     def _arrays(self) -> tuple[Array, ...]:
-        return tuple(p.detach().numpy().copy() for p in self.parameters)
+        return tuple(p.detach().cpu().numpy().copy() for p in self.parameters)
 
     def _applied(self, rows: "_Rows", loss: Any = None) -> tuple[float, float]:
         """Return the mean loss (0 without a criterion) and the error (%) of the current network."""
         total, wrong = 0.0, 0
         self.network.eval()
         with self.torch.no_grad():
-            for some in self.torch.arange(len(rows)).split(_ROWS):
+            for some in self.torch.arange(len(rows), device=self.device).split(_ROWS):
                 inputs, labels = rows[some]
                 scores = self.network(inputs)
                 total += 0.0 if loss is None else float(loss(scores, labels)) * len(some)
@@ -231,15 +239,15 @@ def _checked(criterion: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
 class _Rows:
     """Rows and labels as tensors; windows are gathered batch by batch."""
 
-    def __init__(self, X: Array | Windows, y: NDArray[np.int64]) -> None:
+    def __init__(self, X: Array | Windows, y: NDArray[np.int64], device: Any) -> None:
         torch = load_torch()
         self.starts = None
         if isinstance(X, Windows):
-            self.starts = torch.from_numpy(X.starts)
-            self.X = torch.as_strided(torch.from_numpy(X.frames), X.view.shape, (X.frames.shape[1], 1))
+            self.starts = torch.from_numpy(X.starts).to(device)
+            self.X = torch.as_strided(torch.from_numpy(X.frames).to(device), X.view.shape, (X.frames.shape[1], 1))
         else:
-            self.X = torch.from_numpy(np.array(X, np.float32, order="C"))
-        self.y = torch.from_numpy(np.array(y, np.int64))
+            self.X = torch.from_numpy(np.array(X, np.float32, order="C")).to(device)
+        self.y = torch.from_numpy(np.array(y, np.int64)).to(device)
 
     def __len__(self) -> int:
         return len(self.y)

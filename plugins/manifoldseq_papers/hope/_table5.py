@@ -98,6 +98,7 @@ def table5(
     search: bool = False,
     folder: Path | str = "runs/hope-table5",
     resume: bool = False,
+    device: str = "cpu",
 ) -> Rows:
     """Return test errors (%) of classifiers that learn from few labels.
 
@@ -130,6 +131,8 @@ def table5(
         Folder for errors, and for networks during training.
     resume : bool
         Continue from the results in the folder.
+    device : str
+        The torch device on which networks are trained.
 
     Returns
     -------
@@ -143,7 +146,7 @@ def table5(
     digits = read_mnist(data)
     draws = {count: [balanced(digits.train_labels, count, subset) for subset in range(subsets)] for count in counts}
     inputs = _Inputs(digits, K, M, n_patches, place, resume)
-    bench = _Bench(inputs, _Finished(place / "errors.json", resume), epochs)
+    bench = _Bench(inputs, _Finished(place / "errors.json", resume), epochs, device)
     rows: Rows = []
     chosen = dict(CHOSEN)
     if search:
@@ -273,6 +276,7 @@ class _Bench:
     inputs: _Inputs
     finished: _Finished
     epochs: int
+    device: str
 
     def tested(self, classifier: Classifier, choice: Any, train: NDArray[np.intp], subset: int) -> list[float]:
         """Return the error (%) on the test images after training with these images, and the rate or C."""
@@ -311,7 +315,7 @@ class _Bench:
         X, labels = self.inputs.of(classifier.inputs, digits.train[train]), digits.train_labels[train]
         if classifier.kind == "svm":
             return 100 * float(np.mean(_machine(X, labels, choice)(images()) != y)), choice
-        job = Job(classifier.kind, classifier.layers, name, self.epochs, DROPOUT)
+        job = Job(classifier.kind, classifier.layers, name, self.epochs, DROPOUT, device=self.device)
         X *= choice.scale
         while True:
             store = self.inputs.folder / "networks" / f"{name}, from rate {choice.rate:g}"

@@ -84,6 +84,7 @@ def table6(
     test_sentences: int = 2,
     folder: Path | str = "runs/hope-table6",
     resume: bool = False,
+    device: str = "cpu",
 ) -> Rows:
     """Return frame accuracy and phone error (%) of networks with one and with three hidden layers.
 
@@ -125,6 +126,8 @@ def table6(
         Folder for networks during training, and for the generated corpus.
     resume : bool
         Continue from the results in the folder.
+    device : str
+        The torch device of the training.
 
     Returns
     -------
@@ -149,7 +152,9 @@ def table6(
         corpus = read_timit(data)
     task = _Task(*(_Part.read(part) for part in (corpus.train, corpus.development, corpus.test)))
     task = task.normalized()
-    aligned = _Recipe("aligner", (sizes.width,), _ALIGNER if data is None else _PAPER, epochs, None, folder, resume)
+    aligned = _Recipe(
+        "aligner", (sizes.width,), _ALIGNER if data is None else _PAPER, epochs, None, folder, resume, device
+    )
     for _ in range(realignments):
         task = task.realigned(aligned.network(task, 0))
     rows: Rows = []
@@ -160,7 +165,7 @@ def table6(
             name = f"{where} {name}; paper: TIMIT {_architecture(model, PAPER)[0]}"
         first_rate = rate or (CHOSEN[model] if data is None else _PAPER)
         mode = orthogonality if model.startswith("HOPE") else None
-        training = _Recipe(model, layers, first_rate, epochs, mode, folder, resume)
+        training = _Recipe(model, layers, first_rate, epochs, mode, folder, resume, device)
         if search:
             training, first, found = _searched(training, task, name)
             rows += found
@@ -315,6 +320,7 @@ class _Recipe:
     orthogonality: str | None
     folder: Path
     resume: bool
+    device: str = "cpu"
 
     def network(self, task: _Task, seed: int) -> HOPENetworkClassifier:
         """Return the trained network. The rate is halved as long as the loss becomes non-finite."""
@@ -327,6 +333,7 @@ class _Recipe:
             weight_decay=1e-4,
             max_iter=self.epochs,
             random_state=seed,
+            device=self.device,
         )
         sizes = "-".join(str(n).replace(", ", "x").strip("()") for n in self.layers)
         digest = f"{crc32(task.train.states.tobytes()):08x}"  # alignments of one corpus differ

@@ -101,6 +101,7 @@ def table2(
     search: bool = False,
     folder: Path | str = "runs/hope-table2",
     resume: bool = False,
+    device: str = "cpu",
 ) -> Rows:
     """Return test errors (%) of shallow networks: HOPE ``[M-K]``, linear bottleneck ``(M-K)``, and plain ``K``.
 
@@ -125,6 +126,8 @@ def table2(
         Folder for networks during training.
     resume : bool
         Continue from the networks in the folder.
+    device : str
+        The torch device of the training.
 
     Returns
     -------
@@ -136,7 +139,7 @@ def table2(
     digits = read_mnist(data)
     rows: Rows = []
     for kind, layers, setting, paper in nets:
-        job = Job(kind, layers, setting, epochs, orthogonality=orthogonality)
+        job = Job(kind, layers, setting, epochs, orthogonality=orthogonality, device=device)
         rows += _measured(job, digits, seeds, paper, search, place, resume)
     return rows
 
@@ -152,12 +155,13 @@ def figures4_5(
     figure: Path | str | None = None,
     folder: Path | str = "runs/hope-fig4-5",
     resume: bool = False,
+    device: str = "cpu",
 ) -> Rows:
     """Return the correlations of the rows of projections: sums of ``|cos|`` over ``i != j``, and the largest.
 
     Parameters
     ----------
-    data, M, K, epochs, folder, resume
+    data, M, K, epochs, folder, resume, device
         As in `table2`.
     models : sequence of {"hope", "penalty", "linear"}
         Networks with orthonormal rows, with the penalty of the paper, and without a constraint.
@@ -182,7 +186,7 @@ def figures4_5(
     for model in models:
         kind = "linear" if model == "linear" else "hope"
         mode = "penalty" if model == "penalty" else "polar"
-        job = Job(kind, ((M, K),), f"{model} 784-[{M}-{K}]-10", epochs, orthogonality=mode)
+        job = Job(kind, ((M, K),), f"{model} 784-[{M}-{K}]-10", epochs, orthogonality=mode, device=device)
         network, _, _ = _kept(job, job.chosen, digits, seed, place, resume)
         curves[model] = network.history_["correlations_0"]
         U = network.layers_[0].U
@@ -215,12 +219,13 @@ def table3(
     search: bool = False,
     folder: Path | str = "runs/hope-table3",
     resume: bool = False,
+    device: str = "cpu",
 ) -> Rows:
     """Return test errors (%) of shallow networks trained with dropout; the paper trains for 500 epochs.
 
     Parameters
     ----------
-    data, K, M, seeds, epochs, orthogonality, search, folder, resume
+    data, K, M, seeds, epochs, orthogonality, search, folder, resume, device
         As in `table2`.
     models : sequence of {"baseline", "hope"}
         Plain networks, and networks with HOPE layers.
@@ -231,7 +236,7 @@ def table3(
     digits = read_mnist(data)
     rows: Rows = []
     for kind, layers, setting, paper in nets:
-        job = Job(kind, layers, f"{setting}, dropout", epochs, DROPOUT, orthogonality)
+        job = Job(kind, layers, f"{setting}, dropout", epochs, DROPOUT, orthogonality, device)
         rows += _measured(job, digits, seeds, paper, search, place, resume)
     return rows
 
@@ -249,12 +254,13 @@ def table4(
     search: bool = False,
     folder: Path | str = "runs/hope-table4",
     resume: bool = False,
+    device: str = "cpu",
 ) -> Rows:
     """Return test errors (%) of networks of two hidden layers (Figure 3), without and with dropout.
 
     Parameters
     ----------
-    data, seeds, epochs, orthogonality, search, folder, resume
+    data, seeds, epochs, orthogonality, search, folder, resume, device
         As in `table2`.
     dropout_epochs : int
         Number of epochs with dropout; the paper uses 500.
@@ -277,7 +283,7 @@ def table4(
         for name, (kind, layers, figures) in TABLE4.items():
             if column in columns and kind in models:
                 dropout, length = (DROPOUT, dropout_epochs) if number else ((0.0, 0.0), epochs)
-                job = Job(kind, layers, f"{name}, {column} dropout{few}", length, dropout, orthogonality)
+                job = Job(kind, layers, f"{name}, {column} dropout{few}", length, dropout, orthogonality, device)
                 rows += _measured(job, digits, seeds, figures[number], search, place / few.strip(", "), resume)
     return rows
 
@@ -292,6 +298,7 @@ class Job:
     epochs: int
     dropout: tuple[float, float] = (0.0, 0.0)
     orthogonality: str = "polar"
+    device: str = "cpu"
 
     @property
     def column(self) -> str:
@@ -316,6 +323,7 @@ class Job:
             max_iter=self.epochs,
             dropout=self.dropout,
             random_state=seed,
+            device=self.device,
         )
 
 
