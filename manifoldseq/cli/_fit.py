@@ -29,7 +29,7 @@ from ._settings import parse_pairs, spread, with_settings, written
 from ._shared import BadInput, completed_by, echo_table, say
 from ._terminal import Watch
 
-_MAY_CHANGE = ("max_iter", "tol", "n_jobs", "device", "verbose")  # a resumed run may end later, or earlier, than first asked for
+_MAY_CHANGE = ("max_iter", "tol", "n_jobs", "device", "verbose")  # in a run that is resumed
 _WORDS = ("name", "why", "seconds")  # of a row, what is not a figure of the fit
 
 
