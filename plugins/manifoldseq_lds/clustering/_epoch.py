@@ -11,6 +11,7 @@ from sklearn.metrics import adjusted_rand_score, silhouette_score
 
 import manifoldseq as ms
 from manifoldseq.execution import cached_property, map_ordered
+from manifoldseq.models import restarts
 
 from ..kernels._moments import MomentKernel, PackedMoments
 from ..means import _stable_systems as stable
@@ -344,12 +345,11 @@ class Clustering:
     ) -> tuple[Point, Labels, Array, Array]:
         """Move the centre of an empty cluster to the system with the largest distance in a cluster of two or more."""
         for _ in range(self.n_clusters):
-            sizes = np.bincount(labels, minlength=self.n_clusters)
-            if sizes.all():
+            sizes, own = np.bincount(labels, minlength=self.n_clusters), squared[labels, np.arange(len(labels))]
+            found = next(restarts(sizes == 0, sizes, own, labels), None)
+            if found is None:
                 break
-            k = int(sizes.argmin())
-            own = squared[labels, np.arange(len(labels))]
-            i = int(np.where(sizes[labels] > 1, own, -1.0).argmax())
+            k, i = found
             # the system becomes the centre; what is nearer to it than to its own centre follows
             centre = self._points([i])
             row_values, row = self.distances(centre)
