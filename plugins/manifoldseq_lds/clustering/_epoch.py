@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from sklearn.metrics import adjusted_rand_score, silhouette_score
 
 import manifoldseq as ms
+from manifoldseq.estimators import differing
 from manifoldseq.execution import cached_property, map_ordered
 from manifoldseq.models import restarts
 
@@ -227,8 +228,8 @@ class Clustering:
         """Return the number of different centres, up to rounding."""
         packed = self.pack_centres(centres)
         size = self.kernel.diag(packed)
-        equal = size[:, None] + size - 2 * self.kernel.cross(packed, packed) <= SAME * size.max()
-        return len(np.unique(equal.argmax(axis=1)))  # each is where its like come first
+        squared = size[:, None] + size - 2 * self.kernel.cross(packed, packed)
+        return len(differing(squared.__getitem__, np.full(len(size), np.inf), SAME * size.max(), len(size)))
 
     def pack_centres(self, centres: Point) -> Any:
         """Return stacked centres in the packed form of the kernel."""
