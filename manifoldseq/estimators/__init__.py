@@ -13,7 +13,7 @@ from .._quoted import quoted
 from ..storage._real import check_real, check_unmasked, warn_of_order
 from ._available import available_where
 from ._data_types import BagsLike, RowsLike, SequencesLike, ViewsLike
-from ._distinct import count_distinct, distinct_rows, warn_of_few_distinct
+from ._distinct import count_distinct, differing, distinct_rows, warn_of_few_distinct
 from ._fingerprint import fingerprint, marked
 from ._names import check_channel_names, column_names, keep_channel_names
 from ._object_parameters import ObjectParameters
@@ -44,6 +44,7 @@ __all__ = [
     "check_whole",
     "column_names",
     "count_distinct",
+    "differing",
     "distinct_rows",
     "fingerprint",
     "fit_starts",

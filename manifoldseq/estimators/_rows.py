@@ -121,8 +121,8 @@ def row_blocks(n_rows: int, size: int = 8192) -> Iterator[slice]:
     return (slice(start, min(start + size, n_rows)) for start in range(0, n_rows, size))
 
 
-def check_sample_weight(sample_weight: ArrayLike, N: int, *, least: int = 1) -> NDArray[np.float64]:
-    """Return the weights of N rows in float64, or raise ValueError.
+def check_sample_weight(sample_weight: ArrayLike | None, N: int, *, least: int = 1) -> NDArray[np.float64] | None:
+    """Return the weights of N rows in float64 (None if there are none), or raise ValueError.
 
     Weights must be finite and not negative, and `least` of them must be positive.
 
@@ -131,6 +131,8 @@ def check_sample_weight(sample_weight: ArrayLike, N: int, *, least: int = 1) -> 
     >>> check_sample_weight([1, 0, 2], 3)
     array([1., 0., 2.])
     """
+    if sample_weight is None:
+        return None
     weights = np.asarray(check_real(sample_weight, "sample_weight"), np.float64)
     if weights.shape != (N,):
         raise ValueError(f"sample_weight has shape {weights.shape} for {N} rows: pass one number for each row")

@@ -7,6 +7,8 @@ from ._choice import as_good as as_good
 from ._choice import preferred as preferred
 from ._choice import summary as summary
 from ._cluster_sums import ClusterSums as ClusterSums
+from ._cluster_sums import farthest as farthest
+from ._cluster_sums import restarts as restarts
 from ._clusters import COMPARED as COMPARED
 from ._clusters import SPLITS as SPLITS
 from ._clusters import at_end_of_range as at_end_of_range

@@ -47,8 +47,7 @@ def as_good(values: Array, best: Array) -> bool:
     """
     if not np.isfinite(values).all():
         return False
-    behind = best - values
-    mean, error = behind.mean(), behind.std(ddof=1) / np.sqrt(len(behind))
+    mean, error = summary(best - values)
     return bool(mean <= 0 or mean < (1 - 1e-9) * error)
 
 

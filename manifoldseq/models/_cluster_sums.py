@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
 from typing import Any, Self
 
 import numpy as np
@@ -27,8 +27,7 @@ class ClusterSums(Sums):
     cost : float
         The sum of the costs of the rows.
     far : tuple of ndarray
-        Rows with large costs in descending order, (L, D), and their costs, clusters and weights, (L,). L may be 0 if
-        every cluster has rows.
+        Rows with large costs in descending order, (L, D), and their costs, clusters and weights, (L,), see `farthest`.
     """
 
     n: float
@@ -37,10 +36,77 @@ class ClusterSums(Sums):
     cost: float
     far: tuple[Any, ...]
 
+    def refilled(self, lost: NDArray[np.bool_]) -> Self:
+        """Return sums in which each lost cluster, of shape (K,), has one row of another cluster, as far as possible.
+
+        See `restarts`. The cost is not changed.
+        """
+        rows, costs, labels, weights = self.far
+        sums, counts = self.sums.copy(), self.counts.copy()
+        for k, i in restarts(lost, counts, costs, labels, weights):
+            sums[labels[i]] -= weights[i] * rows[i]
+            sums[k] = weights[i] * rows[i]
+        return replace(self, counts=counts, sums=sums)
+
     def _with(self, other: Any, of: Callable[[Any, Any], Any]) -> Self:
-        far = [np.concatenate(pair) for pair in zip(self.far, other.far, strict=True)]
-        order = np.argsort(-far[1], kind="stable")[: 2 * len(self.counts)]
+        (*far, weight), (*far_too, other_weight) = self.far, other.far
+        # the weights of rows are scaled as the counts are; of a row that is there twice, one has no weight
+        weights = np.concatenate([of(weight, 0 * weight), of(0 * other_weight, other_weight)])
+        far = [*(np.concatenate(pair) for pair in zip(far, far_too, strict=True)), weights]
+        order = np.argsort(-far[1], kind="stable")
+        order = order[weights[order] > 0][: 2 * len(self.counts)]
         n, counts, sums, cost = (
             of(getattr(self, name), getattr(other, name)) for name in ("n", "counts", "sums", "cost")
         )
         return type(self)(n, counts, sums, cost, tuple(part[order] for part in far))
+
+
+def farthest(costs: Array, lost: int, n_clusters: int) -> NDArray[np.intp]:
+    """Return the rows with the largest costs in descending order, as many as `lost` clusters need to begin again.
+
+    A cluster with one row comes up once at most.
+
+    Examples
+    --------
+    >>> farthest(np.array([1.0, 0.0, 3.0, 2.0]), 1, 2).tolist()
+    [2, 3, 0]
+    """
+    return np.argsort(-costs, kind="stable")[: lost + n_clusters] if lost else np.empty(0, np.intp)
+
+
+def restarts(
+    lost: NDArray[np.bool_], counts: NDArray[Any], costs: Array, labels: NDArray[Any], weights: Any = None
+) -> Iterator[tuple[int, int]]:
+    """Move rows to clusters without rows: yield each of these clusters, and the row at which it begins again.
+
+    Each row is the row with the largest cost in a cluster that keeps another row. `counts` is changed accordingly.
+
+    Parameters
+    ----------
+    lost : ndarray of bool of shape (K,)
+        The clusters that need a row.
+    counts : ndarray of shape (K,)
+        The sums of the weights of the rows of each cluster.
+    costs, labels : ndarray of shape (L,)
+        The costs of rows in their clusters, and these clusters.
+    weights : ndarray of shape (L,), optional
+        1 by default.
+
+    Examples
+    --------
+    >>> counts, costs, labels = np.array([3, 1, 0]), np.array([1.0, 0.0, 5.0, 2.0]), np.array([0, 0, 1, 0])
+    >>> list(restarts(counts == 0, counts, costs, labels)), counts.tolist()
+    ([(2, 3)], [2, 1, 1])
+    """
+    clusters = np.flatnonzero(lost).tolist()
+    if not clusters:
+        return
+    weights = np.ones(len(costs), counts.dtype) if weights is None else weights
+    for i in np.argsort(-costs, kind="stable").tolist():
+        if not clusters:
+            return
+        if counts[labels[i]] > weights[i]:
+            k = clusters.pop(0)
+            counts[labels[i]] -= weights[i]
+            counts[k] = weights[i]
+            yield k, i

@@ -132,7 +132,7 @@ def _seeds(problem: Problem, rng: np.random.Generator) -> Point:
     rows = np.arange(n) if n <= _SEEN else np.sort(rng.choice(n, _SEEN, replace=False))
     X, weight = problem.data.blocks.take(rows)
     weight = np.ones(len(X)) if weight is None else weight
-    start = problem.data.model.start(*distinct_rows(X[weight > 0], weight[weight > 0]), rng)
+    start = problem.data.model.start(*distinct_rows(X[weight > 0], weight[weight > 0])[:2], rng)
     return in_structure_of(problem.manifold.random_point(rng), start)
 
 

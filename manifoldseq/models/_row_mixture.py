@@ -123,8 +123,6 @@ class RowMixture(  # pyright: ignore[reportIncompatibleMethodOverride]  # the `s
 
     def _checked(self, X: RowsLike, sample_weight: ArrayLike | None, reset: bool) -> tuple[Array, Array | None]:
         X = validate_rows(self, X, reset=reset)
-        if sample_weight is None:
-            return X, None
         return X, check_sample_weight(sample_weight, len(X))
 
     def _stated(self, X: Array, weight: Array | None) -> Problem:

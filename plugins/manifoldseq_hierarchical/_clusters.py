@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 import manifoldseq as ms
 from manifoldseq.estimators import check_whole
-from manifoldseq.models import ClusterSums
+from manifoldseq.models import ClusterSums, farthest
 
 from ._closed_form import check_components, encode, leading_directions, nearest, weighted_centroids
 from ._moments import Array, Codes, Moments
@@ -132,15 +132,14 @@ def statistics(model: Clusters, point: Point, block: tuple[Any, Any]) -> Cluster
     # |V'(x - mu_k)|² less |V'(x - mu_0)|², summed over the frames
     codes = (mu - model.origin) @ V
     cost = float(counts @ np.square(codes).sum(axis=1) - 2 * np.vdot(codes, B @ V))
-    lost = np.count_nonzero(counts == 0)
-    far, squared = np.empty(0, np.intp), np.empty(0)
-    if lost:  # a cluster that can give no frame comes up once at most
-        squared = nearest(encode(X, V, model.origin).astype(np.float64), codes)[1]
-        far = np.argsort(-squared, kind="stable")[: lost + K]
-    weights = np.ones(len(far)) if weight is None else weight[far]
-    farthest = X[far].astype(np.float64) - moments.shift, squared[far], labels[far], weights
+    lost = int(np.count_nonzero(counts == 0))
+    squared = nearest(encode(X, V, model.origin).astype(np.float64), codes)[1] if lost else np.empty(0)
+    rows = farthest(squared, lost, K)
+    rows = rows[squared[rows] > 0]  # the other frames coincide with their centroids
+    weights = np.ones(len(rows)) if weight is None else weight[rows]
+    far = X[rows].astype(np.float64) - moments.shift, squared[rows], labels[rows], weights
     n = float(len(X) if weight is None else weight.sum())
-    return ClusterSums(n, counts.astype(np.float64), moments.sums, cost, farthest)
+    return ClusterSums(n, counts.astype(np.float64), moments.sums, cost, far)
 
 
 def value(model: Clusters, point: Point, found: ClusterSums) -> float:
@@ -163,17 +162,8 @@ def alternation(model: Clusters, point: Point, found: ClusterSums) -> Point:
 
     An empty cluster gets the farthest frame of a cluster of two or more, which lowers F.
     """
-    counts, sums = found.counts.copy(), found.sums.copy()
-    order = iter(zip(*found.far, strict=True))
-    for k in np.flatnonzero(counts == 0):
-        frame = next((one for one in order if counts[one[2]] > one[3]), None)
-        if frame is None or frame[1] <= 0:
-            break  # the other frames coincide with their centroids
-        row, _, label, weight = frame
-        counts[label] -= weight
-        sums[label] -= weight * row
-        counts[k], sums[k] = weight, weight * row
-    return model.solved(replace(model.empty, counts=counts, sums=sums), model.n_components)[:2]
+    found = found.refilled(found.counts == 0)
+    return model.solved(replace(model.empty, counts=found.counts, sums=found.sums), model.n_components)[:2]
 
 
 def start_at(init: Any, problem: ms.Problem, rng: np.random.Generator) -> Point:

@@ -522,10 +522,8 @@ class SubspaceKMeans(ClusterMixin, SubspaceCodes, ModelEstimator):
 
     def _weights(self, sample_weight: ArrayLike | None, X: NDArray) -> tuple[Array | None, NDArray[np.bool_] | None]:
         """Return the positive weights (None if all are equal), and the frames that have them (None for all frames)."""
-        if sample_weight is None:
-            return None, None
         weight = check_sample_weight(sample_weight, len(X))
-        if weight.all():
+        if weight is None or weight.all():
             return weight, None
         return weight[weight > 0], weight > 0
 

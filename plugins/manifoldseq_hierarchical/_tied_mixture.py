@@ -16,7 +16,7 @@ from sklearn.cluster import KMeans
 from sklearn.exceptions import ConvergenceWarning
 
 import manifoldseq as ms
-from manifoldseq.estimators import check_choice, check_number, check_whole
+from manifoldseq.estimators import check_choice, check_number, check_whole, distinct_rows
 
 from ._closed_form import check_components, leading_directions
 from ._moments import Array, Codes, Moments, not_finite
@@ -195,14 +195,14 @@ class Frames:
     def grouped(self, n_clusters: int, rng: np.random.Generator) -> Codes:
         """Return labels of the sample by k-means in principal components."""
         # equal frames become one with their weight: copies of a frame are what a weight is, and their order is nothing
-        rows, first, inverse = np.unique(self.X[self.sample], axis=0, return_index=True, return_inverse=True)
-        weight = np.bincount(inverse.ravel(), None if self.weight is None else self.weight[self.sample])
-        K = min(n_clusters, len(first))
+        weight = np.ones(len(self.sample)) if self.weight is None else self.weight[self.sample]
+        rows, weight, place = distinct_rows(self.X[self.sample], weight)
+        K = min(n_clusters, len(rows))
         found: Any = KMeans(K, n_init=cast(Any, 1), random_state=int(rng.integers(2**31)))
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", ConvergenceWarning)  # fewer distinct frames: `fit` says so
-            found.fit(rows.astype(np.float64) @ self.directions, sample_weight=weight.astype(np.float64))
-        return found.labels_.astype(np.int64)[inverse.ravel()]
+            found.fit(rows.astype(np.float64) @ self.directions, sample_weight=weight)
+        return found.labels_.astype(np.int64)[place]
 
     def nearest(self, centroids: Array) -> Codes:
         """Return the nearest centroid of each frame in units of the columns' deviations."""

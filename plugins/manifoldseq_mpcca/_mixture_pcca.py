@@ -905,11 +905,9 @@ def _given(X: ViewsLike, Y: ArrayLike | None, *more: ArrayLike | None) -> list[A
 
 def _weighted(data: CheckedViews, sample_weight: ArrayLike | None, least: int = 2) -> CheckedViews:
     """Return the rows with positive weights, and the weights; raise an error if there are too few."""
-    if sample_weight is None:
-        return data
     weights = check_sample_weight(sample_weight, len(data.views[0]), least=least)
     data = replace(data, weights=weights)
-    return data if weights.all() else data.of_rows(np.flatnonzero(weights))
+    return data if weights is None or weights.all() else data.of_rows(np.flatnonzero(weights))
 
 
 def _covariance_bytes(covariance_type: str, sizes: tuple[int, ...], n_components: int) -> int:

@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 import manifoldseq as ms
-from manifoldseq.models import Choice, Step, summary
+from manifoldseq.models import AGREEMENT, Choice, Step, summary
 
 Array = NDArray[np.float64]
 
@@ -61,7 +61,6 @@ LEAST_WEIGHT = 0.02
 """Descriptions with a smaller share of the weights are left out, so that prediction does not compute them."""
 NUMBERS = (2, 4, 8)
 """Numbers of clusters over which weights are averaged if the number of clusters is to be chosen."""
-HEADING, LABEL = "stability", "agreement of random halves (adjusted Rand index)"
 
 
 def learned_weights(coordinates: Mapping[str, Array], n_clusters: int, rng: np.random.Generator) -> Choice:
@@ -119,8 +118,8 @@ def learned_weights(coordinates: Mapping[str, Array], n_clusters: int, rng: np.r
     weights = np.where(weights >= LEAST_WEIGHT * weights.sum(), weights, 0.0)
     weights /= weights.sum()
     step = Step(
-        HEADING,
-        LABEL,
+        "stability",
+        AGREEMENT,
         [{"kernel": name} for name in names],
         stability,
         np.flatnonzero(weights).tolist(),

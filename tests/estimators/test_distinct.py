@@ -10,7 +10,7 @@ import pytest
 from scipy.sparse import csr_array
 from sklearn.exceptions import ConvergenceWarning
 
-from manifoldseq.estimators import count_distinct, row_blocks, warn_of_few_distinct
+from manifoldseq.estimators import count_distinct, differing, distinct_rows, row_blocks, warn_of_few_distinct
 from manifoldseq_hierarchical import SubspaceKMeans
 from manifoldseq_hope import HOPE, PCAMovMF, SphericalKMeans, VonMisesFisherMixture
 from manifoldseq_lds import LDSDictionaryLearning, LDSKMeans, LDSSpectralClustering
@@ -27,6 +27,31 @@ def test_the_count_is_that_of_numpy(dtype: Any, sparse: bool, scale: int) -> Non
         expected = len(np.unique(X, axis=0))
         blocks = [csr_array(X[part]) if sparse else X[part] for part in row_blocks(len(X), 64)]
         assert [count_distinct(blocks, most) for most in (1, 5, 20)] == [min(most, expected) for most in (1, 5, 20)]
+
+
+@pytest.mark.parametrize("sparse", [False, True])
+def test_merged_rows_have_the_weights_of_their_copies(sparse: bool) -> None:
+    rng = np.random.default_rng(0)
+    X, weight = rng.integers(0, 2, (60, 4)).astype(float), rng.integers(0, 3, 60).astype(float)
+    rows, total, place = distinct_rows(csr_array(X) if sparse else X, weight)
+    rows = rows.toarray() if sparse else rows
+    np.testing.assert_array_equal(rows, np.unique(X, axis=0))
+    np.testing.assert_array_equal(rows[place], X)
+    assert total.tolist() == [weight[(X == row).all(axis=1)].sum() for row in rows]
+
+
+def test_members_that_differ_come_with_the_farthest_first() -> None:
+    """By a loop, from nothing and from known members."""
+    x = np.random.default_rng(0).standard_normal(40).round(1)
+    for known in ([], [0.0, 1.0]):
+        expected: list[float] = []
+        for _ in range(5):
+            away = [min((abs(one - other) for other in [*known, *expected]), default=np.inf) for one in x]
+            expected.append(float(x[int(np.argmax(away))]))
+        apart = np.array([min(((one - other) ** 2 for other in known), default=np.inf) for one in x])
+        found = differing(lambda i: (x - x[i]) ** 2, apart, 1e-9, 5)
+        assert x[found].tolist() == expected
+    assert len(differing(lambda i: (x - x[i]) ** 2, np.full(40, np.inf), 1e-9, 40)) == len(np.unique(x))
 
 
 def test_rounding_makes_no_difference_and_a_small_angle_does() -> None:

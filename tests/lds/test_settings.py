@@ -28,6 +28,7 @@ from manifoldseq_lds import (
     LDSSpectralClustering,
     MomentKernel,
     Systems,
+    choose_clustering,
 )
 from manifoldseq_lds.clustering import _settings
 
@@ -126,6 +127,28 @@ def test_forecast_errors_are_those_of_a_loop(fitted: LDSKMeans) -> None:
                 total += (z[t, 0] - z[:seen].mean()) ** 2
         assert found == pytest.approx(sum(error) / total, rel=1e-8)
         assert doubt == pytest.approx(sem(error) / total * len(X), rel=1e-8)
+
+
+@pytest.mark.parametrize("center", [True, False])
+def test_forecast_errors_of_a_grid_are_those_of_a_loop(center: bool) -> None:
+    """Two thirds of each sequence are identified with a delay, of which the newest step is forecast."""
+    X = [x[: 80 - 7 * (i % 3)] for i, x in enumerate(tones(N=8))]
+    scale, delays = np.concatenate(X).std(axis=0), (2, 5)
+    identifiers = [LDSIdentifier(2, delay=delay, center=center) for delay in delays]
+    estimator = LDSKMeans(2, n_init=1, max_iter=2, random_state=0)
+    choice = choose_clustering(estimator, X, {"identifier": identifiers}, n_splits=2, random_state=0)
+    for delay, found in zip(delays, choice.steps[0].figure, strict=True):
+        error = total = 0.0
+        for x in X:
+            z, seen = x / scale, 2 * len(x) // 3
+            one = LDSIdentifier(2, delay=delay, center=center, scale=False).fit_transform([z[:seen]])
+            mean = one.mean[0] if center else np.zeros(delay * z.shape[1])
+            for t in range(seen, len(z)):
+                stacked = z[t - delay : t].ravel()
+                forecast = mean + one.C[0] @ one.A[0] @ one.C[0].T @ (stacked - mean)
+                error += np.square(z[t] - forecast[-z.shape[1] :]).sum()
+                total += np.square(z[t] - z[:seen].mean(axis=0)).sum()
+        assert found == pytest.approx(error / total, rel=1e-8)
 
 
 def test_the_systems_that_are_compared_are_those_of_the_identifier() -> None:

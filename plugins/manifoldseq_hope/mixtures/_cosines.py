@@ -9,7 +9,7 @@ from scipy.sparse import csr_array, diags_array, issparse
 from sklearn.cluster import kmeans_plusplus
 
 import manifoldseq as ms
-from manifoldseq.models import ClusterSums
+from manifoldseq.models import ClusterSums, farthest
 
 from ..families._family import Array
 from ..families._rows import check_directions, check_number_of, check_rows, unit_rows
@@ -57,11 +57,10 @@ def statistics(model: Clusters, centres: Array, block: tuple[Any, Array]) -> Clu
     one = csr_array((scale, labels, np.arange(N + 1)), shape=(N, K))
     sums = np.asarray(_dense(one.T @ rows), dtype=np.float64)
     counts = np.bincount(labels, minlength=K).astype(np.float64)
-    lost = np.count_nonzero(~sums.any(axis=1))
-    far = np.argsort(cosine, kind="stable")[:lost] if lost else np.empty(0, np.intp)
-    farthest = np.asarray(_dense(unit(rows, scale, far)), dtype=np.float64), -cosine[far].astype(np.float64)
-    farthest = (*farthest, labels[far], np.ones(len(far)))
-    return ClusterSums(float(N), counts, sums, float((1 - cosine.astype(np.float64)).sum()), farthest)
+    some = farthest(-cosine, int(_lost(sums).sum()), K)
+    far = np.asarray(_dense(unit(rows, scale, some)), dtype=np.float64), -cosine[some].astype(np.float64)
+    far = (*far, labels[some], np.ones(len(some)))
+    return ClusterSums(float(N), counts, sums, float((1 - cosine.astype(np.float64)).sum()), far)
 
 
 def value_and_gradient(model: Clusters, centres: Array, found: ClusterSums) -> tuple[float, Array]:
@@ -71,15 +70,15 @@ def value_and_gradient(model: Clusters, centres: Array, found: ClusterSums) -> t
 
 def means(model: Clusters, centres: Array, found: ClusterSums) -> Array:
     """Return the mean directions of the clusters; lost clusters begin again at the rows farthest from their centres."""
-    new = found.sums.copy()
-    lost = np.flatnonzero(~new.any(axis=1))
-    if len(lost):
-        new[lost] = centres[lost]
-        far = found.far[0][: len(lost)]
-        new[lost[: len(far)]] = far
-    length = np.linalg.norm(new, axis=1)
-    length[lost] = 1.0
-    return new / length[:, None]
+    new = found.refilled(_lost(found.sums)).sums
+    lost = _lost(new)
+    length = np.where(lost, 1.0, np.linalg.norm(new, axis=1))
+    return np.where(lost[:, None], centres, new / length[:, None])
+
+
+def _lost(sums: Array) -> NDArray[np.bool_]:
+    """Return which clusters have no rows, or rows that cancel, (K,)."""
+    return np.count_nonzero(sums, axis=1) == 0
 
 
 def seeds(problem: ms.Problem, rng: np.random.Generator) -> Array:

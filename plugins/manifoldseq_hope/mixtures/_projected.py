@@ -531,8 +531,6 @@ class ProjectedMixture(  # pyright: ignore[reportIncompatibleMethodOverride]  # 
     ) -> tuple[Any, Array | None]:
         rows = validate_rows(self, X, reset=reset, sparse=self._takes_sparse)
         rows = _as_mapped(X, rows)
-        if sample_weight is None:
-            return rows, None
         return rows, check_sample_weight(sample_weight, rows.shape[0])
 
     def _prepared(self, rows: Any, weight: Array | None) -> Data:

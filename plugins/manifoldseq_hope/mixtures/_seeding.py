@@ -61,7 +61,7 @@ def seeded(
     rows = rows if scaling is None else scaling(np.asarray(rows))
     # equal rows become one with their common weight, in one order: so that neither order nor repetition changes the
     # draw
-    rows, w = distinct_rows(rows[w > 0], w[w > 0])
+    rows, w, _ = distinct_rows(rows[w > 0], w[w > 0])
     Z = rows.astype(np.float64)
     if len(U):
         Z = Z @ U.T

@@ -10,7 +10,9 @@ from numpy.typing import NDArray
 from sklearn.metrics import adjusted_rand_score, silhouette_score
 
 import manifoldseq as ms
+from manifoldseq.estimators import differing
 from manifoldseq.execution import cached_property, map_ordered
+from manifoldseq.models import restarts
 
 from ..kernels._moments import MomentKernel, PackedMoments
 from ..means import _stable_systems as stable
@@ -226,8 +228,8 @@ class Clustering:
         """Return the number of different centres, up to rounding."""
         packed = self.pack_centres(centres)
         size = self.kernel.diag(packed)
-        equal = size[:, None] + size - 2 * self.kernel.cross(packed, packed) <= SAME * size.max()
-        return len(np.unique(equal.argmax(axis=1)))  # each is where its like come first
+        squared = size[:, None] + size - 2 * self.kernel.cross(packed, packed)
+        return len(differing(squared.__getitem__, np.full(len(size), np.inf), SAME * size.max(), len(size)))
 
     def pack_centres(self, centres: Point) -> Any:
         """Return stacked centres in the packed form of the kernel."""
@@ -344,12 +346,11 @@ class Clustering:
     ) -> tuple[Point, Labels, Array, Array]:
         """Move the centre of an empty cluster to the system with the largest distance in a cluster of two or more."""
         for _ in range(self.n_clusters):
-            sizes = np.bincount(labels, minlength=self.n_clusters)
-            if sizes.all():
+            sizes, own = np.bincount(labels, minlength=self.n_clusters), squared[labels, np.arange(len(labels))]
+            found = next(restarts(sizes == 0, sizes, own, labels), None)
+            if found is None:
                 break
-            k = int(sizes.argmin())
-            own = squared[labels, np.arange(len(labels))]
-            i = int(np.where(sizes[labels] > 1, own, -1.0).argmax())
+            k, i = found
             # the system becomes the centre; what is nearer to it than to its own centre follows
             centre = self._points([i])
             row_values, row = self.distances(centre)

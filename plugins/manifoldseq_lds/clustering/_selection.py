@@ -35,6 +35,7 @@ from ..identification._sequence_input import SequenceEstimator, SequencesOrSyste
 from ..kernels._moments import fitted_kernel, keep_moment_weights
 from ..kernels._resolved import check_kernel
 from ..means._common_problem import items_of
+from ..systems._prediction import embed, squared_errors
 from ..systems._record import Systems
 from ._settings import choose_settings, filled, is_open
 
@@ -65,14 +66,8 @@ def one_step_error(sequences: Sequence[Array], identifier: LDSIdentifier, delay:
     channels = sequences[0].shape[1]
     error = total = 0.0
     for i, (x, first) in enumerate(zip(sequences, seen, strict=True)):
-        start, steps = len(first) - delay, len(x) - len(first)
-        # delayed outputs y_t, (steps, delay d): C' (y - mean) is the state, and C A C' (y - mean) + mean the outputs
-        # one step on, of which the newest lag, the last d columns, was not seen
-        y = np.concatenate([x[start + lag : start + lag + steps] for lag in range(delay)], axis=1)
-        mean = 0.0 if systems.mean is None else systems.mean[i]
-        A, C = systems.A[i], systems.C[i]
-        forecast = (mean + (y - mean) @ C @ A.T @ C.T)[:, -channels:]
-        error += float(np.square(x[len(first) :] - forecast).sum())
+        one, stacked = systems[[i]], embed(x[None], delay).swapaxes(1, 2)
+        error += float(squared_errors(stacked, len(first) - delay + 1, channels, one.mean, one.C, [one.A])[0][0])
         total += float(np.square(x[len(first) :] - first.mean(axis=0)).sum())
     return error / total if total else 0.0
 

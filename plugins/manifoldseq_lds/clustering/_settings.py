@@ -28,6 +28,7 @@ from manifoldseq.models import AGREEMENT, Choice, Stages, Step, preferred, summa
 
 from ..identification._identifier import LDSIdentifier
 from ..identification._missing import embed, interpolated
+from ..identification._order import held_out_errors
 from ..identification._sequence_input import SequencesOrSystems, channel_moments, identifier_of
 from ..identification._stabilizers import stabilize
 from ..identification._stored_sequences import channel_scale, is_large, on_disk
@@ -354,7 +355,7 @@ def _forecasts(
     def errors_of(task: tuple[Array, int, int, bool]) -> tuple[Array, ...]:
         Y, seen, delay, center = task
         lagged = embed(Y, delay).swapaxes(1, 2)
-        return tuple(_squared_errors(lagged, seen - delay + 1, channels, states_of(delay), center))
+        return tuple(held_out_errors(lagged, seen - delay + 1, channels, states_of(delay), center))
 
     for (_, _, delay, center), found in zip(tasks, stages.map(errors_of, tasks), strict=True):
         for n, error in zip(states_of(delay), found, strict=True):
@@ -376,28 +377,6 @@ def _forecasts(
     gain = gains[order[0]]
     mean, doubt = summary(gain) if len(gain) > 1 else (gain[0], 0.0)
     return [rows_of[i] for i in order], bool(mean > doubt)
-
-
-def _squared_errors(Y: Array, seen: int, channels: int, states: list[int], center: bool) -> list[Array]:
-    """Return the squared errors (N,) of forecasts of the newest lag of outputs (N, m, T) after `seen` steps.
-
-    One decomposition of the training part serves all numbers of states n (the leading n directions), and so does one
-    decomposition of the states: with the states X0 and their successors X1, and X0' = Q R, the least-squares solution
-    is A = X1 Q R^-T of the leading blocks.
-    """
-    found = subspace(Y[:, :, :seen], center, max(states))
-    if found.mean is not None:
-        Y = Y - found.mean[:, :, None]
-    before, after = Y[:, :, seen - 1 : -1], Y[:, -channels:, seen:]
-    C, X = found.states(max(states))
-    Q, R = np.linalg.qr(X[:, :, :-1].swapaxes(1, 2))
-    onto, before = X[:, :, 1:] @ Q, C.swapaxes(1, 2) @ before
-    errors = []
-    for n in states:
-        A = onto[:, :n, :n] @ np.linalg.pinv(R[:, :n, :n], rtol=1e-12).swapaxes(1, 2)
-        forecast = C[:, -channels:, :n] @ (A @ before[:, :n])
-        errors.append(np.square(after - forecast).sum(axis=(1, 2)))
-    return errors
 
 
 # Stability: the clusters of one half of the data, carried to the other, against its own.

@@ -13,6 +13,7 @@ from manifoldseq.estimators import (
     check_parameters,
     check_positive,
     check_whole,
+    differing,
     quoted,
     random_generator,
     warn_of_few_distinct,
@@ -224,9 +225,8 @@ class LDSSpectralClustering(Chosen, ClusterMixin, SequenceEstimator):
 
     def _count_different(self, affinity: Array) -> int:
         """Return the number of systems that differ in feature space, up to rounding."""
-        equal = 2 - 2 * affinity ** (1 / self.sharpness) <= SAME
-        np.fill_diagonal(equal, True)
-        return len(np.unique(equal.argmax(axis=1)))  # each is where its like come first
+        squared, N = 2 - 2 * affinity ** (1 / self.sharpness), len(affinity)
+        return len(differing(squared.__getitem__, np.full(N, np.inf), SAME, N))
 
     def _affinity(self, systems: Systems, others: Systems) -> Array:
         """Return powers of cosines in feature space, k(x, y) / sqrt(k(x, x) k(y, y)); negative values become zero."""

@@ -18,6 +18,7 @@ from manifoldseq.estimators import (
     check_parameters,
     check_positive,
     check_whole,
+    differing,
     fit_starts,
     quoted,
     random_generator,
@@ -480,16 +481,12 @@ def prepare(
 
 def _count_different(model: DictionaryModel, most: int) -> int:
     """Return the number of systems that differ in feature space, up to rounding and at most `most`."""
-    size, found = model.self_values, 0
-    apart = np.full(len(size), np.inf)
-    while found < most:
-        farthest = int(np.argmax(apart))
-        if not apart[farthest] > SAME * size.max():
-            break
-        cross = model.family.cross(model.packed[[farthest]], model.packed)[0]
-        apart = np.minimum(apart, size[farthest] + size - 2 * cross)
-        apart[farthest], found = 0.0, found + 1
-    return found
+    size = model.self_values
+
+    def away(i: int) -> Array:
+        return size[i] + size - 2 * model.family.cross(model.packed[[i]], model.packed)[0]
+
+    return len(differing(away, np.full(len(size), np.inf), SAME * size.max(), most))
 
 
 def _batch_size(size: Any) -> int | tuple[int, int]:

@@ -11,9 +11,9 @@ from numpy.typing import NDArray
 from manifoldseq.estimators import quoted
 from manifoldseq.models import Stages, Step, summary
 
-from ..systems._prediction import embed
+from ..systems._prediction import embed, squared_errors
 from ._output_noise import block_rows, row_space
-from ._subspace_method import least_squares, subspace
+from ._subspace_method import subspace
 
 Array = NDArray[np.floating[Any]]
 
@@ -150,9 +150,13 @@ def choose_order(rule: float | str, batches: Sequence[Array], center: bool, stag
     shortest, m = min(Y.shape[2] for Y in batches), batches[0].shape[1]
     if isinstance(rule, str):
         most = max(1, min(m, _train(shortest) - 1, _MOST))
-        parts = list(stages.map(partial(_held_out_errors, most=most, center=center), batches))
-        values = np.concatenate([errors for errors, _ in parts], axis=1)
-        values /= np.concatenate([squares for _, squares in parts]).mean() or 1.0
+
+        def errors_of(Y: Array) -> tuple[Array, ...]:
+            return tuple(held_out_errors(Y, _train(Y.shape[2]), m, range(most + 1), center))
+
+        # (most, N), relative to those of the mean, the forecast without states
+        mean, *values = map(np.concatenate, zip(*stages.map(errors_of, batches), strict=True))
+        values = np.stack(values) / (mean.mean() or 1.0)
         figure, error = summary(values) if values.shape[1] > 1 else (values[:, 0], None)
         return _step("forecast error", "forecast error, relative", figure, int(np.argmin(figure)) + 1, error)
     energies = np.zeros(m)
@@ -176,14 +180,16 @@ def _train(steps: int) -> int:
     return steps - max(1, round(_HELD_OUT * steps))
 
 
-def _held_out_errors(Y: Array, most: int, center: bool) -> tuple[Array, Array]:
-    """Return squared errors of each sequence with 1, 2, …, `most` states, (most, N), and those of the mean, (N,)."""
-    cut = _train(Y.shape[2])
-    found = subspace(Y[:, :, :cut], center)
-    Y = Y if found.mean is None else Y - found.mean[:, :, None]
-    before, after = Y[:, :, cut - 1 : -1], Y[:, :, cut:]
-    errors = []
-    for n in range(1, most + 1):
-        C, X = found.states(n)
-        errors.append(((after - C @ (least_squares(X) @ (C.swapaxes(1, 2) @ before))) ** 2).sum(axis=(1, 2)))
-    return np.array(errors), (after**2).sum(axis=(1, 2))
+def held_out_errors(Y: Array, seen: int, channels: int, states: Sequence[int], center: bool) -> list[Array]:
+    """Return the `squared_errors` (N,) of least-squares systems of the first `seen` steps of outputs Y (N, m, T).
+
+    One decomposition of the training part serves all numbers of states n (the leading n directions), and so does one
+    decomposition of the states: with the states X0 and their successors X1, and X0' = Q R, the least-squares solution
+    is A = X1 Q R^-T of the leading blocks.
+    """
+    found = subspace(Y[:, :, :seen], center, max(states))
+    C, X = found.states(max(states))
+    Q, R = np.linalg.qr(X[:, :, :-1].swapaxes(1, 2))
+    onto = X[:, :, 1:] @ Q
+    matrices = [onto[:, :n, :n] @ np.linalg.pinv(R[:, :n, :n], rtol=1e-12).swapaxes(1, 2) for n in states]
+    return squared_errors(Y, seen, channels, found.mean, C, matrices)

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..systems._modes import frequency_text, modes_of
-from ..systems._prediction import embed
+from ..systems._prediction import embed, squared_errors
 from ..systems._record import Systems
 from ._estimation import Estimation
 from ._output_noise import block_rows
@@ -94,10 +94,7 @@ def _differs(estimation: Estimation, longer: Estimation, x: Any, systems: System
 
 def _forecast_error(systems: Systems, Y: Array, delay: int, ahead: int) -> float:
     """Return the mean squared error of forecasts of one sequence (1, T, d) by a number of steps ahead."""
-    stacked = embed(Y, delay)[0]
-    mean = 0.0 if systems.mean is None else systems.mean[0]
-    C = systems.C[0]
+    stacked = embed(Y, delay).swapaxes(1, 2)
     with np.errstate(over="ignore", invalid="ignore"):
-        guess = mean + (stacked[:-ahead] - mean) @ C @ np.linalg.matrix_power(systems.A[0], ahead).T @ C.T
-        error = ((guess - stacked[ahead:])[:, -Y.shape[2] :] ** 2).sum(axis=1).mean()
-    return float(error) if np.isfinite(error) else np.inf
+        (error,) = squared_errors(stacked, ahead, Y.shape[2], systems.mean, systems.C, [systems.A], ahead)
+    return float(error[0]) / (stacked.shape[2] - ahead) if np.isfinite(error[0]) else np.inf

@@ -1,5 +1,6 @@
 """Simulated outputs and forecasts of systems."""
 
+from collections.abc import Sequence
 from numbers import Integral
 from typing import Any
 
@@ -99,6 +100,24 @@ def predicted(systems: Systems, Y: Array, inputs: Array | None, delay: int, n_st
     ahead = None if U is None else U[:, -n_steps - 1 :]
     mean = expected(systems, filtered.x[:, -1], n_steps, ahead)
     return mean[:, :, -d:], variances(systems, filtered.P[:, -1], n_steps)[:, :, -d:]
+
+
+def squared_errors(
+    Y: Array, seen: int, channels: int, mean: Array | None, C: Array, matrices: Sequence[Array], ahead: int = 1
+) -> list[Array]:
+    """Return the squared errors (N,) of forecasts ``mean + C A^ahead C' (y - mean)``, for each of several A.
+
+    The newest lag (the last `channels` rows) of stacked outputs Y (N, m, T) is forecast from step `seen` on. A matrix
+    (N, n, n) belongs to the first n columns of C. Without states, n = 0, the forecast is the mean, or 0 if it is None.
+    """
+    Y = Y if mean is None else Y - mean[:, :, None]
+    before, after = C.swapaxes(1, 2) @ Y[:, :, seen - ahead : -ahead], Y[:, -channels:, seen:]
+    errors = []
+    for A in matrices:
+        n = A.shape[1]
+        forecast = C[:, -channels:, :n] @ (np.linalg.matrix_power(A, ahead) @ before[:, :n])
+        errors.append(np.square(after - forecast).sum(axis=(1, 2)))
+    return errors
 
 
 def symmetric_root(P: Array) -> Array:

@@ -13,14 +13,13 @@ import numpy as np
 from numpy.typing import NDArray
 from tqdm import tqdm
 
-from manifoldseq.reproduction import figure_file
+from manifoldseq.reproduction import Row, figure_file, row
 from manifoldseq_hierarchical import HierarchicalSequenceEncoder
 
 from ._generated_paths import PATHS, queries
 from ._peers import Peer, flat, inverted_curve, load_faiss, on_key_frames, principal, product
 from ._runs import RUNS
 
-Row = dict[str, Any]
 Frames = NDArray[np.float32]
 
 TOLERANCE = 10
@@ -143,18 +142,9 @@ PEERS = ALL_FRAMES | {
 
 
 def _rows(setting: str, model: str, values: NDArray[np.float64]) -> Iterator[Row]:
-    errors = values.std(axis=0, ddof=1) / np.sqrt(len(values)) if len(values) > 1 else [None] * 3
     metrics = (("storage", "bytes/frame"), ("recall@1", ""), ("1000 queries", "ms"))
-    for (metric, unit_of), mean, error in zip(metrics, values.mean(axis=0), errors, strict=True):
-        yield {
-            "model": model,
-            "setting": setting,
-            "metric": metric,
-            "unit": unit_of,
-            "ours": float(mean),
-            "ours_se": None if error is None else float(error),
-            "paper": None,
-        }
+    for (metric, unit), column in zip(metrics, values.T.tolist(), strict=True):
+        yield row(model, setting, metric, unit, column)
 
 
 def _real(data: FilePath) -> list[Row]:

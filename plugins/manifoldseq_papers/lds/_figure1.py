@@ -15,13 +15,12 @@ from tqdm import tqdm
 import manifoldseq as ms
 from manifoldseq.estimators import check_whole
 from manifoldseq.execution import one_blas_thread
-from manifoldseq.reproduction import folder_of
+from manifoldseq.reproduction import Row, folder_of, row
 from manifoldseq_lds import LDSIdentifier, LDSKMeans, Systems, dynamic_textures, read_textures
 
 from ._centre_baselines import AlignMean
 from ._data import LAYOUTS, texture_systems
 
-Row = dict[str, Any]
 Measured = dict[str, list[float]]
 
 SETS: dict[str, dict[str, Any]] = {
@@ -213,10 +212,7 @@ def _grouped(found: Measured, names: Any, clusters: Any, methods: Any, n_starts:
 def _rows(grouped: Grouped) -> Iterator[Row]:
     for (name, K, method), values in sorted(grouped.items(), key=lambda entry: entry[0][:2]):
         for column, (metric, unit) in enumerate((("purity", ""), ("CPU time per epoch", "s"), ("objective", ""))):
-            some = values[:, column]
-            error = float(some.std(ddof=1) / np.sqrt(len(some))) if len(some) > 1 else None
-            row = {"model": method, "setting": f"{name}, K={K}", "metric": metric, "unit": unit}
-            yield row | {"ours": float(some.mean()), "ours_se": error, "paper": None}
+            yield row(method, f"{name}, K={K}", metric, unit, values[:, column].tolist())
 
 
 def _claims(grouped: Grouped, names: Sequence[str]) -> Iterator[Row]:
@@ -241,18 +237,19 @@ def _draw(grouped: Grouped, names: Sequence[str], file: Path) -> None:
 
     figure = Figure(figsize=(3.8 * len(names), 6), layout="constrained")
     for column, name in enumerate(names):
-        for row, label in enumerate(("purity", "CPU seconds per epoch")):
-            ax = prepared_axes(figure.add_subplot(2, len(names), row * len(names) + column + 1))
+        for quantity, label in enumerate(("purity", "CPU seconds per epoch")):
+            ax = prepared_axes(figure.add_subplot(2, len(names), quantity * len(names) + column + 1))
             counts = sorted({K for other, K, _ in grouped if other == name})
             for series, method in enumerate((OURS, PGD, ALIGN, MDS)):
-                values = [grouped[name, K, method][:, row] for K in counts]
-                means, errors = [one.mean() for one in values], [one.std() / np.sqrt(len(one)) for one in values]
+                values = [grouped[name, K, method][:, quantity].tolist() for K in counts]
+                rows = [row(method, name, label, "", some) for some in values]
+                means, errors = [one["ours"] for one in rows], [one["ours_se"] or 0.0 for one in rows]
                 ax.errorbar(counts, means, errors, capsize=2, label=method, **line_style(series, len(counts)))
             log_scale(ax.xaxis)
             ax.set(xlabel="clusters", ylabel=label)
             ax.set_xticks(counts, [str(K) for K in counts])
             ax.xaxis.set_minor_locator(NullLocator())
-            if row == 0:
+            if quantity == 0:
                 ax.set(title=name)
             else:
                 log_scale(ax.yaxis)
