@@ -831,9 +831,10 @@ class MixturePCCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, DensityMixi
         if self.covariance_type == "shrunk":
             names = ("n_components", "n_latent", "shrinkage", "diagonal")
             given: dict[str, Any] = {name: getattr(setting, name) for name in names}
-            # the clusters of the first start
-            seed = np.random.default_rng(0) if tried else random_generator(self.random_state).spawn(1)[0]
-            given |= {"noise_floor": self.noise_floor, "within": within, "seed": seed}
+            # the clusters of the starts: the clusters of one start alone would fit their own prior best
+            n_starts = 1 if running else self.n_init
+            seeds = [np.random.default_rng(0)] if tried else random_generator(self.random_state).spawn(n_starts)
+            given |= {"noise_floor": self.noise_floor, "within": within, "seed": seeds}
             return self._problem(self._model_name, data, **given), begin
         running = running or not get_solver(self.solver).deterministic
         params: dict[str, Any] = {

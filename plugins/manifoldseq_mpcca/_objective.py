@@ -62,8 +62,9 @@ class Model:
         Columns that are constant; of the model ``mpcca.shrunk``.
     pooled : ndarray of shape (D, D) or Mixture, optional
         What covariances are shrunk to: the covariance of the prior of the model ``mpcca.shrunk``, or one component.
-    known : tuple, optional
-        The sums of the clusters of the prior, after the states of the generator before and after their k-means.
+    known : dict, optional
+        The clusterings of `prepare`, by the state of the generator: its state after k-means, and the labels or the
+        start.
     """
 
     n: float
