@@ -815,8 +815,8 @@ class MixturePCCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, DensityMixi
             return best, problem.data.model.mixture(best.x), None
         loop: dict[str, Any] = {"n_starts": n_starts, **options}
         best = self._solved(problem, *parts, init=init, solver=self.solver, options=given, **loop)
-        of = _shrunk if self.covariance_type == "shrunk" else _objective
-        mean = log_likelihood(problem, best.x, best.fun, (of.statistics, of.value, of.value_and_gradient))
+        of, prior = (_shrunk, _shrunk.log_prior) if self.covariance_type == "shrunk" else (_objective, None)
+        mean = log_likelihood(problem, best.x, best.fun, (of.statistics, of.value, of.value_and_gradient), prior)
         return best, problem.data.model.mixture(best.x), mean
 
     def _stated(

@@ -196,12 +196,16 @@ def statistics(model: Model, point: Point, block: tuple[Any, ...]) -> Scatter:
 
 def value(model: Model, point: Point, found: Scatter) -> float:
     """Return minus the sum of the mean log-likelihood (12) and the log-density of the prior, up to a constant."""
+    return -(found.log_likelihood + log_prior(model, point) * (found.n / model.n)) / found.n
+
+
+def log_prior(model: Model, point: Point) -> float:
+    """Return the log-density of the prior for all rows, up to a constant."""
     # tr(S_0 Sigma^-1) = |L^-1 R|² with Sigma = L L' and S_0 = R R'
     L, R = np.linalg.cholesky(dense(model.mixture(point))), np.linalg.cholesky(model.pooled)
     log_det = 2 * np.log(np.diagonal(L, axis1=1, axis2=2)).sum()
     trace = sum(float(np.sum(solve_triangular(one, R, lower=True) ** 2)) for one in L)
-    log_prior = float(-model.shrinkage * (found.n / model.n) / 2 * (log_det + trace))
-    return -(found.log_likelihood + log_prior) / found.n
+    return float(-model.shrinkage / 2 * (log_det + trace))
 
 
 def value_and_gradient(model: Model, point: Point, found: Scatter) -> tuple[float, Point]:
