@@ -815,8 +815,8 @@ class MixturePCCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, DensityMixi
             return best, problem.data.model.mixture(best.x), None
         loop: dict[str, Any] = {"n_starts": n_starts, **options}
         best = self._solved(problem, *parts, init=init, solver=self.solver, options=given, **loop)
-        of = _shrunk if self.covariance_type == "shrunk" else _objective
-        mean = log_likelihood(problem, best.x, best.fun, (of.statistics, of.value, of.value_and_gradient))
+        of, prior = (_shrunk, _shrunk.log_prior) if self.covariance_type == "shrunk" else (_objective, None)
+        mean = log_likelihood(problem, best.x, best.fun, (of.statistics, of.value, of.value_and_gradient), prior)
         return best, problem.data.model.mixture(best.x), mean
 
     def _stated(
@@ -831,9 +831,10 @@ class MixturePCCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, DensityMixi
         if self.covariance_type == "shrunk":
             names = ("n_components", "n_latent", "shrinkage", "diagonal")
             given: dict[str, Any] = {name: getattr(setting, name) for name in names}
-            # the clusters of the first start
-            seed = np.random.default_rng(0) if tried else random_generator(self.random_state).spawn(1)[0]
-            given |= {"noise_floor": self.noise_floor, "within": within, "seed": seed}
+            # the clusters of the starts: the clusters of one start alone would fit their own prior best
+            n_starts = 1 if running else self.n_init
+            seeds = [np.random.default_rng(0)] if tried else random_generator(self.random_state).spawn(n_starts)
+            given |= {"noise_floor": self.noise_floor, "within": within, "seed": seeds}
             return self._problem(self._model_name, data, **given), begin
         running = running or not get_solver(self.solver).deterministic
         params: dict[str, Any] = {

@@ -62,8 +62,9 @@ class Model:
         Columns that are constant; of the model ``mpcca.shrunk``.
     pooled : ndarray of shape (D, D) or Mixture, optional
         What covariances are shrunk to: the covariance of the prior of the model ``mpcca.shrunk``, or one component.
-    known : tuple, optional
-        The sums of the clusters of the prior, after the states of the generator before and after their k-means.
+    known : dict, optional
+        The clusterings of `prepare`, by the state of the generator: its state after k-means, and the labels or the
+        start.
     """
 
     n: float
@@ -366,14 +367,21 @@ def _start(kind: str, problem: ms.Problem, rng: np.random.Generator) -> Point:
 first, cca, factors, random = (partial(_start, kind) for kind in ("auto", "cca", "factors", "random"))
 
 
-def log_likelihood(problem: ms.Problem, point: Point, fun: float, own: tuple[Any, ...]) -> float | None:
+def log_likelihood(
+    problem: ms.Problem,
+    point: Point,
+    fun: float,
+    own: tuple[Any, ...],
+    log_prior: Callable[[Model, Point], float] | None = None,
+) -> float | None:
     """Return the mean log-likelihood of the rows at a point; None if the value `fun` belongs to another cost.
 
-    `own` are the statistics, value and gradient of the bundled model.
+    `own` are the statistics, value and gradient of the bundled model. `log_prior` is the log-density of its prior, if
+    the value contains one that does not depend on the rows.
     """
-    spec = problem.data.spec
-    if not problem.data.model.shrinkage and (spec.statistics, spec.value, spec.value_and_gradient) == own:
-        return -fun
+    spec, model = problem.data.spec, problem.data.model
+    if (spec.statistics, spec.value, spec.value_and_gradient) == own and (log_prior or not model.shrinkage):
+        return -fun - (log_prior(model, point) / model.n if log_prior else 0.0)
     sums = problem.data.blocks.sum(own[0], problem.data.sweep, point)
     expected = own[1](problem.data.model, point, sums)
     return sums.log_likelihood / sums.n if abs(fun - expected) <= _SAME * max(1.0, abs(expected)) else None

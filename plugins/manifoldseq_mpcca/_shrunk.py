@@ -24,6 +24,7 @@ from manifoldseq.objectives import Sums
 from ._expectation import SKIP, Expectation
 from ._objective import Model, Point, checked, summed
 from ._parameters import Array, Mixture
+from ._starts import Start
 from ._views import CheckedViews
 
 _LARGEST_CORRELATION = 1 - 1e-9
@@ -99,7 +100,7 @@ def prepare(
     """Prepare the data of the model, with points and parameters of the model ``mpcca`` with full noise.
 
     The prior is computed here, once: from the covariance within the clusters of k-means, or within the components of
-    a given mixture.
+    a given mixture. If values are missing, EM updates the prior together with the mixture before the prior is fixed.
 
     Parameters
     ----------
@@ -113,8 +114,9 @@ def prepare(
         Weight of the diagonal of the pooled covariance in the prior.
     within : Mixture, optional
         A mixture whose clusters determine the prior; by default the clusters of k-means.
-    seed : int or numpy.random.Generator
-        The seed of k-means.
+    seed : int, numpy.random.Generator or list of numpy.random.Generator
+        The seed of k-means. Each generator gives clusters with a prior of their own, and the prior is taken from the
+        clusters with the highest posterior density.
     """
     if not isinstance(data, CheckedViews):
         for name, size in (("n_components", n_components), ("n_latent", n_latent)):
@@ -134,25 +136,45 @@ def prepare(
     def found(mixture: Mixture) -> Scatter:
         return blocks.sum(statistics, sweep, mixture.point)
 
-    rng = np.random.default_rng(seed)
-    before = _place(rng)
-    rows = _clustered(model, rng) if within is None else found(within)
-    model = replace(model, pooled=_pooled(model, rows))
-    if within is None:
-        model = replace(model, known=(before, rng.bit_generator.state, rows))
+    known: dict[str, tuple[Any, Any]] = {}
+    chosen = ""
+    if within is not None:
+        rows = found(within)
+        model = replace(model, pooled=_pooled(model, rows))
+    else:
+        generators = seed if isinstance(seed, list) else [np.random.default_rng(seed)]
+        rows, lowest = Scatter(model.n, model.origin, 0.0), np.inf
+        for rng in generators:
+            before, start = _place(rng), model.drawn(rng)
+            labels = start.clusters()
+            known[before] = rng.bit_generator.state, labels
+            clustered = _clustered(model, start, labels)
+            own = replace(model, pooled=_pooled(model, clustered))
+            cost = _value_of_clusters(own, clustered) if len(generators) > 1 else 0.0
+            if not chosen or cost < lowest:
+                chosen, rows, lowest, model = before, clustered, cost, own
     for _ in range(_SETTLING if table is not None else 0):
         within = maximize(model, rows, within)
         rows = found(within)
         model = replace(model, pooled=_pooled(model, rows))
-    return ms.Prepared(model, blocks, sweep)
+    if chosen:
+        known[chosen] = known[chosen][0], maximize(model, rows, within).point
+    return ms.Prepared(replace(model, known=known), blocks, sweep)
 
 
-def _clustered(model: Model, rng: np.random.Generator) -> Scatter:
-    """Return the sums for the clusters of k-means; those of the prior are known."""
-    if model.known is not None and model.known[0] == _place(rng):
-        _, rng.bit_generator.state, found = model.known
-        return found
-    return Scatter(model.n, model.drawn(rng).scatter(), -np.inf)
+def _clustered(model: Model, start: Start, labels: NDArray[np.int64]) -> Scatter:
+    """Return the sums for clusters of the rows of a start."""
+    return Scatter(model.n, start.scatter(labels), -np.inf)
+
+
+def _value_of_clusters(model: Model, found: Scatter) -> float:
+    """Return the value at the M-step for clusters, with each row in its own cluster, up to a constant."""
+    mixture = maximize(model, found, None)
+    Sigma = dense(mixture)
+    log_weights = np.log(mixture.weights) - np.linalg.slogdet(Sigma)[1] / 2
+    traces = np.trace(np.linalg.solve(Sigma, found.within(mixture.means - model.origin)), axis1=1, axis2=2)
+    hard = float(found.counts @ log_weights - traces.sum() / 2)
+    return value(model, mixture.point, replace(found, log_likelihood=hard))
 
 
 def _place(rng: np.random.Generator) -> str:
@@ -174,12 +196,16 @@ def statistics(model: Model, point: Point, block: tuple[Any, ...]) -> Scatter:
 
 def value(model: Model, point: Point, found: Scatter) -> float:
     """Return minus the sum of the mean log-likelihood (12) and the log-density of the prior, up to a constant."""
+    return -(found.log_likelihood + log_prior(model, point) * (found.n / model.n)) / found.n
+
+
+def log_prior(model: Model, point: Point) -> float:
+    """Return the log-density of the prior for all rows, up to a constant."""
     # tr(S_0 Sigma^-1) = |L^-1 R|² with Sigma = L L' and S_0 = R R'
     L, R = np.linalg.cholesky(dense(model.mixture(point))), np.linalg.cholesky(model.pooled)
     log_det = 2 * np.log(np.diagonal(L, axis1=1, axis2=2)).sum()
     trace = sum(float(np.sum(solve_triangular(one, R, lower=True) ** 2)) for one in L)
-    log_prior = float(-model.shrinkage * (found.n / model.n) / 2 * (log_det + trace))
-    return -(found.log_likelihood + log_prior) / found.n
+    return float(-model.shrinkage / 2 * (log_det + trace))
 
 
 def value_and_gradient(model: Model, point: Point, found: Scatter) -> tuple[float, Point]:
@@ -203,9 +229,14 @@ def em(model: Model, point: Point, found: Scatter) -> Point:
 
 
 def clusters(problem: ms.Problem, rng: np.random.Generator) -> Point:
-    """Return the mixture of the clusters of k-means."""
-    model = problem.data.model
-    return maximize(model, _clustered(model, rng), None).point
+    """Return the mixture of the clusters of k-means; `prepare` has clustered for the generators that it was given."""
+    model: Model = problem.data.model
+    after, found = (model.known or {}).get(_place(rng), (None, None))
+    start = model.drawn(rng)
+    labels = start.clusters() if found is None else found
+    if after is not None:
+        rng.bit_generator.state = after
+    return labels if isinstance(labels, tuple) else maximize(model, _clustered(model, start, labels), None).point
 
 
 def maximize(model: Model, found: Scatter, old: Mixture | None) -> Mixture:

@@ -113,9 +113,9 @@ class Start:
         noise = [np.stack([own[v] for _, own in parts]) for v in range(len(self.columns))]
         return Mixture.trusted(counts / counts.sum(), means + self.moments.mean, loadings, noise)
 
-    def scatter(self) -> Array:
-        """Return sum [v, 1] [v, 1]' over the rows v of each cluster of k-means, (K, D + 1, D + 1)."""
-        labels, rows = self.clusters(), np.column_stack([self.rows, np.ones(len(self.weights))])
+    def scatter(self, labels: NDArray[np.int64]) -> Array:
+        """Return sum [v, 1] [v, 1]' over the rows v of each cluster, (K, D + 1, D + 1)."""
+        rows = np.column_stack([self.rows, np.ones(len(self.weights))])
         weighted = rows * self.weights[:, None]
         return np.stack([weighted[labels == k].T @ rows[labels == k] for k in range(self.n_components)])
 

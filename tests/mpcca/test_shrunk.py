@@ -5,6 +5,7 @@ import pytest
 from helpers import parametrize
 from mpcca.problems import conditional, covariances, drawn, mixture
 from sklearn.linear_model import Ridge
+from sklearn.metrics import adjusted_rand_score
 
 from manifoldseq_mpcca import Mixture, MixturePCCA
 
@@ -189,3 +190,26 @@ def test_a_mixture_of_full_noise_takes_single_holes():
     holed = X.copy()
     holed[3, 1] = NAN
     assert np.isfinite(model.impute(holed, Y)[0]).all()
+
+
+def test_further_starts_find_the_clusters_that_the_first_start_misses():
+    """The prior does not favour the clusters of the first start, from which it would be pooled."""
+    rng = np.random.default_rng(1)
+    means, labels = 3 * rng.standard_normal((15, 10)), np.repeat(np.arange(15), 30)
+    rows = means[labels] + rng.standard_normal((450, 10))
+    views = [rows[:, :5], rows[:, 5:]]
+    found = []
+    for n_init in (1, 12):
+        model = MixturePCCA(15, 1, shrinkage=50.0, diagonal=0.2, gate=1.0, n_init=n_init, random_state=0).fit(views)
+        found.append((adjusted_rand_score(labels, model.predict_proba(views).argmax(axis=1)), model.log_likelihood_))
+    (one, of_one), (many, of_many) = found
+    assert one < 0.9 and many > 0.98 and of_many > of_one + 0.1
+
+
+def test_starts_with_missing_values_continue_from_the_mixture_of_the_prior():
+    """EM has updated the mixture together with its prior, so that few iterations remain."""
+    views, _ = drawn(mixture(K=3, spread=3), 300)
+    views = [np.where(np.random.default_rng(0).random(view.shape) < 0.05, NAN, view) for view in views]
+    model = MixturePCCA(3, 2, missing="em", random_state=0, tol=1e-5, **FIXED).fit(views)
+    cold = MixturePCCA(3, 2, missing="em", random_state=0, tol=1e-5, init="random", **FIXED).fit(views)
+    assert model.n_iter_ <= 3 < cold.n_iter_
