@@ -11,10 +11,7 @@ import pytest
 from browser import CHROMIUM, chromium
 
 BUILT = Path(__file__).parents[1] / "docs" / "_build" / "html"
-pytestmark = [
-    pytest.mark.slow,
-    pytest.mark.skipif(CHROMIUM is None, reason="chromium is not installed"),
-]
+pytestmark = [pytest.mark.slow, pytest.mark.skipif(CHROMIUM is None, reason="chromium is not installed")]
 WIDTHS = (400, 1200, 1600)
 
 # Each page is opened in a frame, one after the other. Code may scroll on screens narrower than 1,200 pixels only.

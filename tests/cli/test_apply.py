@@ -62,12 +62,7 @@ def test_bad_input_is_a_sentence_and_writes_nothing(run: Run, fitted: Path, tmp_
     for run_dir, data, output, sentence in (
         (fitted, "two-levels", "out.txt", "has the ending '.txt'"),
         (fitted, "nothing", "out.csv", "'nothing' is neither a file or folder nor the name of a data set"),
-        (
-            fitted,
-            tmp_path / "wide.npy",
-            "out.csv",
-            "wide.npy has 7 columns without names: pass a file with 2 columns",
-        ),
+        (fitted, tmp_path / "wide.npy", "out.csv", "wide.npy has 7 columns without names: pass a file with 2 columns"),
         (fitted, "two-levels", "no/folder/out.csv", "cannot be written"),
         (tmp_path / "nowhere", "two-levels", "out.csv", "does not exist: pass a run directory"),
         (tmp_path, "two-levels", "out.csv", "contains no model"),

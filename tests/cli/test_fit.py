@@ -15,7 +15,6 @@ from sklearn.neighbors import NearestCentroid
 
 import manifoldseq as ms
 from manifoldseq import hooks
-from manifoldseq.report import clustering_measures
 from manifoldseq.storage import SequenceData
 
 Run = Callable[..., tuple[int, str, str]]
@@ -106,10 +105,7 @@ def test_labels_of_sequences_are_those_of_their_rows(run: Run, tmp_path: Path) -
     ("arguments", "sentence"),
     [
         (("sgin", "two-levels"), "unknown estimator 'sgin': did you mean 'sign'?"),
-        (
-            ("sign", "two-level"),
-            "'two-level' is neither a file or folder nor the name of a data set: did you mean",
-        ),
+        (("sign", "two-level"), "'two-level' is neither a file or folder nor the name of a data set: did you mean"),
         (("sign", "two-levels", "--set", "ofset=1"), "has no parameter 'ofset': did you mean 'offset'?"),
         (("sign", "two-levels", "--set", "offset"), "--set 'offset' has no '='"),
         (("sign", "two-levels", "--seed", "-1"), "Invalid value for '--seed'"),
@@ -193,12 +189,6 @@ def test_run_is_running_until_it_is_done(run: Run, tmp_path: Path, monkeypatch: 
     monkeypatch.setattr("manifoldseq.cli._fit.evaluate", record)
     assert run("fit", "sign", "two-levels", "-o", tmp_path / "run")[0] == 0
     assert states == ["running"]
-
-
-def test_clustering_measures_by_hand() -> None:
-    measures = clustering_measures(["a", "a", "a", "b", "b", "c"], [0, 0, 1, 1, 1, 1])
-    assert measures["purity"] == pytest.approx((2 + 2) / 6)
-    assert clustering_measures(["a", "b"], [5, 3]) == {"purity": 1.0, "nmi": 1.0, "ari": 1.0}
 
 
 def test_toml_is_read_back(run: Run, tmp_path: Path) -> None:

@@ -566,10 +566,7 @@ def test_mistakes_get_one_sentence_and_leave_nothing(run: Run, files: Path, nume
             "rows requires samples from one file, but 2 files are given: join them into one file; multi-view",
         ),
         (("sign", *two), "sign requires sequences from one file, but 2 files are given: put them into one folder"),
-        (
-            ("sign", one, views, "12,9"),
-            "sign requires sequences, not views: remove the option --views 12,9",
-        ),
+        (("sign", one, views, "12,9"), "sign requires sequences, not views: remove the option --views 12,9"),
     ):
         status, _, err = run("fit", *arguments, "-o", files / "run")
         assert status == 2 and sentence in err and "mixture-pcca" in err and not (files / "run").exists()

@@ -350,10 +350,7 @@ def test_command_line_fits_on_a_cluster(cluster: Any, tmp_path: Path, capsys: py
 @pytest.mark.parametrize(
     ("estimator", "reason"),
     [
-        (
-            "statistics",
-            "every step of the fit was a single task (a task computes 16 MiB of rows, or one start)",
-        ),
+        ("statistics", "every step of the fit was a single task (a task computes 16 MiB of rows, or one start)"),
         ("sequential", "each step needs the step before"),
     ],
 )

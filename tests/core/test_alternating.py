@@ -138,8 +138,7 @@ def test_one_update_of_everything_is_expectation_maximization() -> None:
 
 
 @pytest.mark.parametrize(
-    ("order", "stages"),
-    [(["s", "polar of V", "U"], [2, "U"]), (["U", "s", "U", "polar of V"], ["U", 1, "U", 1])],
+    ("order", "stages"), [(["s", "polar of V", "U"], [2, "U"]), (["U", "s", "U", "polar of V"], ["U", 1, "U", 1])]
 )
 def test_the_order_is_followed(order: list[str], stages: list[Any]) -> None:
     """A number: so many updates in one step; a name: the factor of the inner solver."""

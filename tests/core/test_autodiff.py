@@ -32,11 +32,7 @@ def library(backend: str) -> SimpleNamespace:
     return SimpleNamespace(np=importlib.import_module(f"{backend}.numpy"), array=np.asarray)
 
 
-BACKENDS = [
-    "autograd",
-    pytest.param("jax", marks=pytest.mark.slow),
-    pytest.param("torch", marks=pytest.mark.slow),
-]
+BACKENDS = ["autograd", pytest.param("jax", marks=pytest.mark.slow), pytest.param("torch", marks=pytest.mark.slow)]
 
 
 def nested(lib: SimpleNamespace) -> Any:
@@ -154,7 +150,7 @@ def test_one_entry_in_an_array_is_a_number(backend: str) -> None:
         (lambda x: 2 * x, "must return one real number"),
         (lambda x: None, "must return one real number"),
         (lambda x: (x * 1j).sum(), "must return one real number"),
-        (lambda x: float(x.sum() + 0), r"without float\(\), .item\(\)"),
+        (lambda x: float(x.sum() + 0), r"without float\(\), .item\(\).* or in-place .*, or pass its gradient"),
         (lambda x: np.linalg.norm(np.asarray(x, dtype=float)), "or pass its gradient"),
     ],
 )
@@ -187,15 +183,14 @@ def test_an_assignment_into_a_jax_point_raises_an_error() -> None:
         ms.objective(cost, backend="jax").value_and_gradient(np.ones(3))  # type: ignore[misc]
 
 
-@pytest.mark.slow
-def test_errors_of_the_cost_are_not_reworded() -> None:
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_errors_of_the_cost_are_not_reworded(backend: str) -> None:
     def cost(x: Any) -> Any:
         raise ValueError("my own mistake")
 
-    for backend in ("autograd", "jax", "torch"):
-        library(backend)
-        with pytest.raises(ValueError, match=r"^my own mistake"):
-            ms.objective(cost, backend=backend).value_and_gradient(np.ones(2))  # type: ignore[misc]
+    library(backend)
+    with pytest.raises(ValueError, match=r"^my own mistake$" if backend == "autograd" else r"^my own mistake"):
+        ms.objective(cost, backend=backend).value_and_gradient(np.ones(2))  # type: ignore[misc]
 
 
 def of_torch() -> list[Any]:

@@ -28,12 +28,7 @@ PROBLEMS: dict[str, tuple[Manifold, Any, Any, float]] = {
         float(np.sum(C**2) + 2 - 2 * S.sum()),
     ),
     "eigenvector": (Sphere(3), lambda x: np.sum(D * x * x), lambda x: 2 * D * x, 1.0),
-    "quadratic": (
-        Euclidean(3),
-        lambda x: 1 + np.sum(D * (x - TARGET) ** 2),
-        lambda x: 2 * D * (x - TARGET),
-        1.0,
-    ),
+    "quadratic": (Euclidean(3), lambda x: 1 + np.sum(D * (x - TARGET) ** 2), lambda x: 2 * D * (x - TARGET), 1.0),
     "bounds": (
         BoundedDiagonal(3, 0.5),
         lambda x: np.sum(D * (x - TARGET) ** 2),

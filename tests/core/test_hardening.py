@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import pickle
 import signal
 import warnings
 from pathlib import Path
@@ -14,7 +13,7 @@ import pytest
 import manifoldseq as ms
 from manifoldseq import Status
 from manifoldseq.manifolds import BoundedDiagonal, CanonicalLDS, Euclidean, Stiefel
-from manifoldseq.solvers import LBFGS, PGD
+from manifoldseq.solvers import PGD
 
 
 def problem(cost: Any, gradient: Any, n: int = 2) -> ms.Problem:
@@ -133,39 +132,6 @@ def test_an_interrupt_in_one_start_ends_and_marks_them_all() -> None:
     assert result.status is Status.INTERRUPTED and sum(starts) <= 3
 
 
-@pytest.mark.parametrize(
-    ("arguments", "error", "sentence"),
-    [
-        ({"n_starts": "2"}, ValueError, "n_starts='2'"),
-        ({"n_starts": 2.5}, ValueError, "whole number"),
-        ({"seed": -1}, ValueError, "seed=-1"),
-        ({"seed": "a"}, ValueError, "seed='a'"),
-        ({"observers": [3]}, TypeError, "observer 3 is not callable"),
-        ({"options": [1]}, TypeError, "pass a dict"),
-    ],
-)
-def test_arguments_raise_an_error(arguments: dict[str, Any], error: type[Exception], sentence: str) -> None:
-    with pytest.raises(error, match=sentence):
-        ms.minimize(SQUARE, np.ones(2), **arguments)
-
-
-@pytest.mark.parametrize(
-    ("make", "sentence"),
-    [
-        (lambda: LBFGS(memory=2.5), "memory=2.5 is not valid: pass a whole number"),  # type: ignore[arg-type]
-        (lambda: LBFGS(max_trials=0), "max_trials=0 is not valid"),
-        (lambda: PGD(step_size="a"), "pass a positive number"),  # type: ignore[arg-type]
-        (lambda: PGD(step_size=1j), "pass a positive number"),  # type: ignore[arg-type]
-        (lambda: PGD(max_trials=0), "max_trials=0 is not valid"),
-        (lambda: PGD(backtracking="no"), "True or False"),  # type: ignore[arg-type]
-        (lambda: BoundedDiagonal(3, "a"), "bound must be a positive number"),  # type: ignore[arg-type]
-    ],
-)
-def test_options_raise_an_error(make: Any, sentence: str) -> None:
-    with pytest.raises(ValueError, match=sentence):
-        make()
-
-
 def test_numpy_numbers_are_numbers() -> None:
     assert ms.MaxIterations(np.int64(5)).n == 5 and ms.GradientNorm(np.float32(1e-3)).tol > 0
     assert ms.minimize(SQUARE, np.ones(2), solver=PGD(step_size=np.float32(0.1)), stop=ms.GradientNorm(1e-6)).success
@@ -221,11 +187,6 @@ def test_observers_cannot_change_the_run() -> None:
 
 def forward(x: np.ndarray) -> float:
     return float(x @ x)
-
-
-def test_a_memo_can_be_pickled() -> None:
-    memo = ms.objectives.last_point(forward)
-    assert memo(np.ones(2)) == 2.0 and pickle.loads(pickle.dumps(memo))(np.ones(3)) == 3.0
 
 
 def test_active_bounds_do_not_slow_the_default_solver() -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-import warnings
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -326,12 +325,6 @@ def test_fresh_runs_overwrite_what_a_longer_run_left(tmp_path: Path) -> None:
     run(2, checkpoint=tmp_path)
     resumed = run(2, checkpoint=tmp_path, resume=True)
     assert resumed.nit == 2, "a run that starts anew must not leave checkpoints of an older run to be resumed"
-
-
-def test_warnings_stay_errors_without_observers() -> None:
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        assert run(1).nit == 1
 
 
 class Strikes:

@@ -163,11 +163,7 @@ PUBLISHED = {
         3.0750560385e-04,
     ),
     "mgh10": (lambda b: b[0] * anp.exp(b[1] / (_T + b[2])) - _Z, [[0.02, 4000, 250]], 8.7945855171e01),
-    "jennrich-sampson": (
-        lambda b: 2 + 2 * _K - (anp.exp(_K * b[0]) + anp.exp(_K * b[1])),
-        [[0.3, 0.4]],
-        124.362182355,
-    ),
+    "jennrich-sampson": (lambda b: 2 + 2 * _K - (anp.exp(_K * b[0]) + anp.exp(_K * b[1])), [[0.3, 0.4]], 124.362182355),
     "freudenstein-roth": (  # a local minimum, where the Jacobian is singular
         lambda b: anp.array(
             [-13 + b[0] + ((5 - b[1]) * b[1] - 2) * b[1], -29 + b[0] + ((b[1] + 1) * b[1] - 14) * b[1]]
@@ -482,11 +478,7 @@ NONE = np.zeros(0, int)
             TypeError,
             "returned ndarray .*: return a real number or an array of real",
         ),
-        (
-            lambda: ms.residuals(lambda x: x[:0]),
-            ValueError,
-            r"shape \(0,\): return an array of shape \(K, m\) with",
-        ),
+        (lambda: ms.residuals(lambda x: x[:0]), ValueError, r"shape \(0,\): return an array of shape \(K, m\) with"),
         (lambda: ms.residuals(lambda x: np.exp(float(x[0]))), TypeError, "the function .* could not be differentiated"),
         (lambda: ms.residuals(whole, jacobian=lambda x: None), TypeError, "the jacobian of residuals .* NoneType None"),
         (

@@ -105,11 +105,7 @@ def test_nearest_distribution_satisfies_the_conditions_of_a_projection(spread: f
 
 LINES = {  # manifold, x(z)
     "positive": (Positive(4), lambda z: anp.exp(z), np.log),
-    "open-box": (
-        OpenBox(4, 0.7),
-        lambda z: 0.7 * anp.tanh(z / 2),
-        lambda x: 2 * np.arctanh(x / 0.7),
-    ),
+    "open-box": (OpenBox(4, 0.7), lambda z: 0.7 * anp.tanh(z / 2), lambda x: 2 * np.arctanh(x / 0.7)),
 }
 
 

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 import scipy.linalg
-from core.cases import EMBEDDED, MANIFOLDS, ORTHONORMAL, close, dot, equal, leaves, random_like, slope, tree_map
+from core.cases import MANIFOLDS, ORTHONORMAL, close, equal, leaves, random_like, slope
 from helpers import parametrize
 from hypothesis import given
 from hypothesis import strategies as st
@@ -56,7 +56,7 @@ def geodesic(X: np.ndarray, U: np.ndarray) -> np.ndarray:
     return np.hstack([X, U]) @ block[:, :p] @ scipy.linalg.expm(-A)
 
 
-@parametrize("name", MANIFOLDS, fast=24)
+@table
 @parametrize("seed", range(2), fast=1)
 def test_every_law_of_the_checker(name: str, seed: int) -> None:
     ms.testing.check_manifold(MANIFOLDS[name], seed=seed).raise_for_failure()
@@ -88,80 +88,6 @@ def test_order_of_retractions_against_geodesics(name: str, kind: str, order: flo
     M, X, rng = drawn(name)
     U = M.random_tangent(X, rng)
     assert slope(lambda t: np.linalg.norm(M.retract(X, t * U, kind) - geodesic(X, t * U)), -3, -1.5) > order
-
-
-@table
-def test_retraction_is_of_first_order_and_feasible(name: str) -> None:
-    M, x, rng = drawn(name)
-    x = 0.5 * x if name == "bounded" else x
-    u = M.random_tangent(x, rng)
-    y = M.retract(x, tree_map(lambda leaf: 1e-6 * leaf, u))
-    interior = tree_map(lambda a, b, c: np.where(np.abs(b) > 0, (c - a) / 1e-6 - b, 0), x, u, y)
-    assert max(np.abs(leaf).max() for leaf in leaves(interior)) < 1e-4
-    assert M.feasibility(M.retract(x, tree_map(lambda leaf: 10 * leaf, u))) < 1e-12
-
-
-@pytest.mark.parametrize("name", EMBEDDED)
-def test_projection_is_idempotent_with_orthogonal_complement(name: str) -> None:
-    M, x, rng = drawn(name)
-    a, b = random_like(x, rng), random_like(x, rng)
-    Pa = M.project(x, a)
-    close(M.project(x, Pa), Pa)
-    assert abs(dot(tree_map(np.subtract, a, Pa), M.project(x, b))) < 1e-12
-    assert isinstance(M.inner(x, Pa, b), float)
-    assert M.inner(x, Pa, b) == pytest.approx(dot(Pa, b), abs=1e-12)
-
-
-@table
-def test_transport_is_tangent(name: str) -> None:
-    M, x, rng = drawn(name)
-    y, u = M.random_point(rng), M.random_tangent(x, rng)
-    v = M.transport(x, y, u)
-    close(M.project(y, v), v)
-
-
-@table
-@parametrize("dtype", [np.float32, np.float64], fast=1)
-@parametrize("axes", [(1,), (2, 3)], fast=1)
-def test_batches_are_loops(name: str, axes: tuple[int, ...], dtype: Any) -> None:
-    M, rng = MANIFOLDS[name], np.random.default_rng(0)
-    count = int(np.prod(axes))
-    tolerance = {"atol": 1e-12} if dtype == np.float64 else {"atol": 2e-6, "rtol": 2e-6}
-    points = [M.random_point(rng, dtype) for _ in range(count)]
-    tangents = [M.random_tangent(x, rng) for x in points]
-
-    def stacked(parts: list[Any]) -> Any:
-        return tree_map(lambda *rows: np.stack(rows).reshape(*axes, *np.shape(rows[0])), *parts)
-
-    kinds = M.retractions
-    ends = [M.random_point(rng, dtype) for _ in range(count)]
-    x, y, u = stacked(points), stacked(ends), stacked(tangents)
-    for batch, loop in [
-        *((M.retract(x, u, k), [M.retract(p, q, k) for p, q in zip(points, tangents, strict=True)]) for k in kinds),
-        (M.transport(x, y, u), [M.transport(p, q, w) for p, q, w in zip(points, ends, tangents, strict=True)]),
-        (M.project(x, u), [M.project(p, q) for p, q in zip(points, tangents, strict=True)]),
-        (M.gradient(x, u), [M.gradient(p, q) for p, q in zip(points, tangents, strict=True)]),
-        (M.hessian(x, u, u, u), [M.hessian(p, q, q, q) for p, q in zip(points, tangents, strict=True)]),
-        (M.nearest(x), [M.nearest(p) for p in points]),
-        (M.descent_curve(x, u)(0.1), [M.descent_curve(p, q)(0.1) for p, q in zip(points, tangents, strict=True)]),
-    ]:
-        close(batch, stacked(loop), **tolerance)
-    norms = [M.inner(p, q, q) for p, q in zip(points, tangents, strict=True)]
-    close(M.inner(x, u, u), np.reshape(norms, axes), **tolerance)
-    assert np.shape(M.feasibility(x)) == axes
-
-
-@table
-@parametrize("dtype", [np.float32, np.float64], fast=1)
-def test_dtype_is_kept(name: str, dtype: Any) -> None:
-    M, rng = MANIFOLDS[name], np.random.default_rng(0)
-    x = M.random_point(rng, dtype)
-    u = M.random_tangent(x, rng)
-    kinds = M.retractions or (None,)
-    results = [x, u, M.nearest(x), M.gradient(x, u), M.hessian(x, u, u, u), M.transport(x, x, u)]
-    results += [M.retract(x, u, kind) for kind in kinds] + [M.descent_curve(x, u)(0.1), M.to_component(x, 0)]
-    assert {leaf.dtype for result in results for leaf in leaves(result)} == {np.dtype(dtype)}
-    assert max(float(M.feasibility(y)) for y in results[6:]) < (1e-5 if dtype == np.float32 else 1e-12)
 
 
 @table

@@ -443,20 +443,3 @@ def test_a_point_that_drifted_is_projected_at_the_end() -> None:
     drifted = ms.minimize(problem, x0, solver=Drifts(), stop=ms.MaxIterations(4))
     assert drifted.feasibility < 1e-14
     assert drifted.feasibility == np.abs(drifted.x.T @ drifted.x - np.eye(3)).max()
-
-
-@pytest.mark.parametrize(
-    ("made", "sentence"),
-    [
-        (lambda: LBFGS(line_search="exact"), "LBFGS: line_search='exact' is not known: choose 'armijo'"),
-        (lambda: CG(beta="hs"), "CG: beta='hs' is not known: choose 'hestenes-stiefel'"),
-        (lambda: CG(restart=0), r"CG\(restart=0\): restart must be a number above zero"),
-        (lambda: BB(step_size="best"), "BB: step_size='best' is not known: choose 'adaptive'"),
-        (lambda: BB(nonmonotone=1), r"BB\(nonmonotone=1\): nonmonotone must be a number from 0 to below 1"),
-        (lambda: GD(step_size=-1.0), r"GD: step_size=-1\.0 is not valid: pass a finite number above 0"),
-        (lambda: GD(max_trials=0), "GD: max_trials=0 is not valid: pass a whole number"),
-    ],
-)
-def test_options_out_of_range_raise_an_error(made: Any, sentence: str) -> None:
-    with pytest.raises(ValueError, match=sentence):
-        made()

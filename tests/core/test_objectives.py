@@ -8,11 +8,11 @@ from typing import Any
 import autograd.numpy as anp
 import numpy as np
 import pytest
-from core.cases import close, equal, leaves, random_like
+from core.cases import close, leaves
 
 import manifoldseq as ms
 from manifoldseq import Objective
-from manifoldseq.manifolds import Euclidean, Orthogonal, Product, Stiefel
+from manifoldseq.manifolds import Euclidean, Stiefel
 from manifoldseq.objectives import BlockUpdate, Counter, FiniteTerms, last_point
 
 S = np.random.default_rng(0).standard_normal((4, 4))
@@ -31,83 +31,6 @@ def automatic() -> Objective:
 
 def point(seed: int = 1) -> np.ndarray:
     return np.random.default_rng(seed).standard_normal((4, 2))
-
-
-def test_autograd_agrees_with_the_analytic_gradient() -> None:
-    X, U = point(), point(2)
-    close(automatic().value_and_gradient(X)[0], analytic().value_and_gradient(X)[0])  # type: ignore[misc]
-    close(automatic().value_and_gradient(X)[1], analytic().value_and_gradient(X)[1])  # type: ignore[misc]
-    close(automatic().hessian_product(X, U), analytic().hessian_product(X, U))  # type: ignore[misc]
-    assert type(automatic().value_and_gradient(X)[0]) is float  # type: ignore[misc]
-
-
-def nested_cost(x: Any) -> Any:
-    (U, b), V = x
-    return anp.sum(anp.dot(U.T, U) * V) + anp.sum(anp.sin(b)) * anp.sum(U)
-
-
-def nested_gradient(x: Any) -> Any:
-    (U, b), V = x
-    return ((U @ (V + V.T) + np.sum(np.sin(b)), np.cos(b) * np.sum(U)), U.T @ U)
-
-
-def test_autograd_on_nested_tuples() -> None:
-    M = Product(Product(Stiefel(5, 2), Euclidean(3), names=("U", "b")), Orthogonal(2), names=("pair", "V"))
-    rng = np.random.default_rng(0)
-    x = M.random_point(rng)
-    f = ms.objective(nested_cost)
-    fun, gradient = f.value_and_gradient(x)  # type: ignore[misc]
-    close(gradient, nested_gradient(x))
-    assert isinstance(gradient, tuple) and isinstance(gradient[0], tuple) and fun == pytest.approx(nested_cost(x))
-    u = random_like(x, rng)
-    h = 1e-6
-    ahead, behind = (nested_gradient(_moved(x, u, sign * h)) for sign in (1, -1))
-    numeric = _moved(ahead, behind, -1.0)
-    close(f.hessian_product(x, u), _scaled(numeric, 1 / (2 * h)), atol=1e-7, rtol=1e-6)  # type: ignore[misc]
-    ms.testing.check_objective((M, f)).raise_for_failure()
-
-
-def _moved(x: Any, u: Any, t: float) -> Any:
-    return tuple(_moved(a, b, t) for a, b in zip(x, u, strict=True)) if isinstance(x, tuple) else x + t * u
-
-
-def _scaled(x: Any, t: float) -> Any:
-    return tuple(_scaled(part, t) for part in x) if isinstance(x, tuple) else t * x
-
-
-def test_autograd_of_a_cost_that_ignores_a_factor() -> None:
-    x = (np.ones(2), np.ones((2, 2)))
-    f = ms.objective(lambda x: anp.sum(x[0] ** 2))
-    equal(f.value_and_gradient(x)[1], (2 * np.ones(2), np.zeros((2, 2))))  # type: ignore[misc]
-
-
-def test_autograd_keeps_the_dtype_of_the_point() -> None:
-    f = automatic()
-    fun, gradient = f.value_and_gradient(point().astype(np.float32))  # type: ignore[misc]
-    assert gradient.dtype == np.float32 and type(fun) is float
-    assert f.hessian_product(point().astype(np.float32), point(2).astype(np.float32)).dtype == np.float32  # type: ignore[misc]
-
-
-@pytest.mark.parametrize(
-    "cost",
-    [
-        lambda x: float(anp.sum(x)),
-        lambda x: anp.sum(x).item(),
-        lambda x: np.linalg.norm(np.asarray(x, dtype=float)),
-    ],
-)
-def test_costs_that_autograd_cannot_follow_raise_an_error(cost: Any) -> None:
-    f = ms.objective(cost)
-    with pytest.raises(TypeError, match=r"without float\(\), .item\(\) or in-place assignment, or pass its gradient"):
-        f.value_and_gradient(np.ones(3))  # type: ignore[misc]
-
-
-def test_errors_of_the_cost_itself_are_not_reworded() -> None:
-    def cost(x: Any) -> Any:
-        raise ValueError("my own mistake")
-
-    with pytest.raises(ValueError, match=r"^my own mistake$"):
-        ms.objective(cost).value_and_gradient(np.ones(2))  # type: ignore[misc]
 
 
 def test_building() -> None:

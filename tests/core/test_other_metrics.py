@@ -121,10 +121,7 @@ CASES: dict[str, tuple[Callable[[int], Made], int]] = {  # with a limit of itera
     "pymanopt's positive": (lambda seed: logarithms(ms.from_pymanopt(THEIRS.Positive(8, 1)), seed), 150),
     "likelihood": (lambda seed: likelihood(SymmetricPositiveDefinite(5), seed), 25),
     "likelihood from afar": (lambda seed: likelihood(SymmetricPositiveDefinite(5), seed, 1e-6), 50),
-    "pymanopt's likelihood": (
-        lambda seed: likelihood(ms.from_pymanopt(THEIRS.SymmetricPositiveDefinite(5)), seed),
-        40,
-    ),
+    "pymanopt's likelihood": (lambda seed: likelihood(ms.from_pymanopt(THEIRS.SymmetricPositiveDefinite(5)), seed), 40),
     "karcher": (karcher, 30),
     "simplex": (mixture_weights, 40),
     "open-box": (on_a_bound, 80),

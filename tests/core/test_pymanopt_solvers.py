@@ -84,9 +84,7 @@ def test_limits_are_kept(solver: str, stop: ms.StoppingRule, status: Status) -> 
 
 @pytest.mark.parametrize("solver", DESCENT)
 @pytest.mark.parametrize(
-    "stop",
-    [ms.GradientNorm(1e-3, relative=True), ms.GradientNorm(1e-2), ms.CostChange(1e-4)],
-    ids=str,
+    "stop", [ms.GradientNorm(1e-3, relative=True), ms.GradientNorm(1e-2), ms.CostChange(1e-4)], ids=str
 )
 def test_rules_are_asked_at_every_iterate(solver: str, stop: ms.StoppingRule) -> None:
     problem, x0, best = procrustes()

@@ -270,12 +270,7 @@ def test_steps_are_capped_in_the_metric() -> None:
         (Positive(3), np.array([1e-9, 1.0, 2.0]), np.array([1.0, 0, 0]), np.array([-1.0, 0, 0])),
         (Simplex(3), np.array([1e-9, 0.4, 0.6]), np.array([1.0, 0, 0]), np.array([-1.0, 0, 0])),
         (SymmetricPositiveDefinite(2), np.diag([1e-9, 1.0]), np.diag([1.0, 0]), np.diag([-1.0, 0])),
-        (
-            OpenBox(2, 1.0),
-            np.array([-1 + 1e-9, 0.0]),
-            np.array([1.0, 0]),
-            np.array([-1.0, 0]),
-        ),
+        (OpenBox(2, 1.0), np.array([-1 + 1e-9, 0.0]), np.array([1.0, 0]), np.array([-1.0, 0])),
         (
             ms.from_pymanopt(pymanopt.manifolds.PoincareBall(2)),
             np.array([-1 + 1e-9, 0.0]),

@@ -395,10 +395,7 @@ def group(make: Any = RiemannianSGD, **settings: Any) -> Any:
             lambda: orthonormalize(torch.nn.utils.parametrizations.orthogonal(torch.nn.Linear(4, 3))),
             r"call torch.nn.utils.parametrize.remove_parametrizations\(layer, 'weight'\) first",
         ),
-        (
-            lambda: sparse_step(RiemannianSGD),
-            r"shape \(9, 4\) has a sparse gradient: create the embedding",
-        ),
+        (lambda: sparse_step(RiemannianSGD), r"shape \(9, 4\) has a sparse gradient: create the embedding"),
         (lambda: sparse_step(RiemannianAdam), "has a sparse gradient"),
         (lambda: group(lr=-1.0), "lr=-1.0 is not valid"),
         (lambda: group(lr=torch.tensor(torch.nan)), "lr=nan is not valid"),

@@ -133,8 +133,7 @@ def test_a_mixture_of_views_raises() -> None:
 
 def test_the_warning_counts() -> None:
     with pytest.warns(
-        ConvergenceWarning,
-        match="^X has 1 different row for n_clusters=3: the choice among equal clusters",
+        ConvergenceWarning, match="^X has 1 different row for n_clusters=3: the choice among equal clusters"
     ):
         warn_of_few_distinct(1, 3, "n_clusters", "rows")
     with warnings.catch_warnings():

@@ -78,22 +78,6 @@ def test_classifier_is_that_of_scikit_learn_on_standardized_features(n_classes: 
     np.testing.assert_array_equal(ours.predict(SEQUENCES), theirs.predict(statistics()))
 
 
-@pytest.mark.parametrize(
-    "model",
-    [
-        StatisticsKMeans(2, random_state=0),
-        AutocovarianceKMeans(2, random_state=0),
-        StatisticsClassifier(),
-        AutocovarianceClassifier(),
-    ],
-    ids=lambda model: type(model).__name__,
-)
-def test_controls_of_sequences_are_kept_in_files(model: Any, tmp_path: Path) -> None:
-    fitted = model.fit(SEQUENCES, LABELS)
-    ms.storage.save_model(fitted, tmp_path)
-    np.testing.assert_array_equal(ms.load(tmp_path).predict(SEQUENCES), fitted.predict(SEQUENCES))
-
-
 @pytest.mark.parametrize("model", [RowKMeans(2, random_state=0), RowClassifier()], ids=lambda m: type(m).__name__)
 def test_controls_of_samples_are_kept_in_files(model: Any, tmp_path: Path) -> None:
     X = statistics()

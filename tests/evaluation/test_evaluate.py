@@ -566,10 +566,7 @@ def test_chance_is_the_largest_class_and_shuffled_clusters() -> None:
         (np.r_[np.arange(89.0), np.nan], r"1 of 90 members have no label \(the first is member 89"),
         ([None] * 90, r"90 of 90 members have no label \(the first is member 0"),
         (["a"] * 89 + [" "], "the first is member 89"),
-        (
-            np.ma.array(np.arange(90), mask=np.arange(90) > 80),
-            r"9 of 90 members have no label \(the first is",
-        ),
+        (np.ma.array(np.arange(90), mask=np.arange(90) > 80), r"9 of 90 members have no label \(the first is"),
         (np.arange(5), r"labels have shape \(5,\) for 90 members"),
         (np.zeros((90, 1)), r"labels have shape \(90, 1\) for 90 members"),
         ([[1], [2, 3]], "labels have shape"),

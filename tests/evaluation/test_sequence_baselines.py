@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from itertools import combinations
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -146,13 +145,6 @@ MODELS = [
     ConvolutionsClassifier(random_state=0),
     WarpingClassifier(),
 ]
-
-
-@pytest.mark.parametrize("model", MODELS, ids=lambda model: type(model).__name__)
-def test_baselines_are_kept_in_files(model: Any, tmp_path: Path) -> None:
-    fitted = model.fit(SEQUENCES, LABELS)
-    ms.storage.save_model(fitted, tmp_path)
-    np.testing.assert_array_equal(ms.load(tmp_path).predict(SEQUENCES), fitted.predict(SEQUENCES))
 
 
 @pytest.mark.parametrize(

@@ -113,8 +113,7 @@ def test_an_empty_cluster_gets_the_worst_represented_frame():
 def test_fewer_distinct_frames_than_clusters():
     X = np.repeat(np.eye(3), 5, axis=0)
     with pytest.warns(
-        ConvergenceWarning,
-        match="X has 3 different frames for n_clusters=5: the choice among equal clusters",
+        ConvergenceWarning, match="X has 3 different frames for n_clusters=5: the choice among equal clusters"
     ):
         model = Printed(5, random_state=0).fit(X)
     assert model.energy_ == pytest.approx(0, abs=1e-12)

@@ -4,10 +4,13 @@ import dataclasses
 import math
 import pathlib
 import pickle
+import subprocess
+import sys
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from helpers import INSTALLED
 
 import manifoldseq as ms
 from manifoldseq import hooks
@@ -145,6 +148,23 @@ def test_catalogue_resolves() -> None:
     assert {"euclidean", "stiefel", "orthogonal", "bounded-diagonal", "product", "canonical-lds", "lbfgs", "pgd"} <= {
         record.name for record in core
     }
+
+
+@pytest.mark.parametrize("plugin", sorted(INSTALLED))
+def test_every_target_of_a_bundled_plugin_is_there(plugin: str) -> None:
+    (found,) = [one for one in hooks.plugins() if one.name == plugin]
+    assert found.records and all(record.summary and record.resolved() for record in found.records)
+
+
+def test_listing_plugins_imports_no_model_code() -> None:
+    code = """
+import sys, manifoldseq as ms
+assert all(plugin.status == "ok" and plugin.records for plugin in ms.hooks.plugins())
+loaded = [m for m in sys.modules if m.startswith("manifoldseq_") and "." in m and not m.endswith("._plugin")]
+assert not loaded, loaded
+assert "sklearn" not in sys.modules
+"""
+    subprocess.run([sys.executable, "-c", code], check=True)
 
 
 def test_a_data_set_promises_no_checksum_that_nobody_compares() -> None:

@@ -561,8 +561,7 @@ def test_zero_rows_are_warned_of_once():
 
 
 @pytest.mark.parametrize(
-    "model",
-    [HOPE(4, n_latent=3), HOPE(4, n_latent=3, family="gmm"), VonMisesFisherMixture(4), PCAMovMF(4, n_latent=3)],
+    "model", [HOPE(4, n_latent=3), HOPE(4, n_latent=3, family="gmm"), VonMisesFisherMixture(4), PCAMovMF(4, n_latent=3)]
 )
 def test_fit_predict_is_fit_then_predict(model):
     model.set_params(random_state=0)

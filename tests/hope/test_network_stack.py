@@ -193,11 +193,6 @@ def test_bad_settings_raise_an_error(settings: dict[str, Any], words: str, monke
     assert words in str(caught.value) and "\n" not in str(caught.value)
 
 
-def test_labels_of_one_class_raise_an_error() -> None:
-    with pytest.raises(ValueError, match="one class"):
-        HOPEStack([(10, 20)]).fit(X, np.ones(500))
-
-
 def test_missing_labels_raise_an_error() -> None:
     labels = [None if place == 3 else str(k) for place, k in enumerate(y)]
     with pytest.raises(ValueError, match="row 3 of y has no label \\(None\\): remove rows without labels"):

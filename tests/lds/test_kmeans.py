@@ -73,12 +73,6 @@ def test_medoids_are_members_and_medoids(data):
         assert projection(centre, members[int(np.argmax(sums))]) == pytest.approx(3, abs=1e-8)
 
 
-def test_the_mean_of_equivalent_copies_is_the_system():
-    item = generated(N=1)[0]
-    fitted = LDSKMeans(1).fit(Systems.from_items([item, change_state_basis(item), item]))
-    assert fitted.mean_kernel_value_ == pytest.approx(3, abs=1e-8)
-
-
 def test_systems_as_start_and_empty_clusters_are_repaired(data):
     far = generated(seed=9)[[0, 1]]
     start = Systems.concatenate([data[:1], far])

@@ -34,11 +34,7 @@ BAD = {
     "relocation": ({"relocate": 1}, X4, "relocate=1 is not valid: pass True or False"),
     "init": ({"init": "random"}, X4, "init='random' is not known: choose 'k-means++', 'medoid'"),
     "short labels": ({"init": [0, 1]}, X4, "init is not valid"),
-    "missing label": (
-        {"init": [0, 0, 2, 2]},
-        X4,
-        "init does not use exactly the clusters 0 to",
-    ),
+    "missing label": ({"init": [0, 0, 2, 2]}, X4, "init does not use exactly the clusters 0 to"),
     "start systems": ({"init": generated(N=3)}, X4, "init has C of shape (3, 8, 3)"),
     "solver": ({"solver": "lbgfs"}, X4, "lbfgs"),
     "seed": ({"random_state": -1}, X4, "random_state=-1 is not a seed"),
@@ -59,11 +55,7 @@ BAD = {
     "list of stabilizers": ({"identifier": LDSIdentifier(stabilizer=["SN"])}, X4, "stabilizer=['SN'] is not known"),
     "plain function": ({"kernel": np.dot}, X4, "is a function: wrap it with @ms.kernel(domain='lds')"),
     "kernel class": ({"kernel": ProjectionKernel}, X4, "kernel=ProjectionKernel is a class: pass an instance"),
-    "half a kernel": (
-        {"kernel": SimpleNamespace(pack=1, cross=1)},
-        X4,
-        "has no name, domain, constant_diagonal, ",
-    ),
+    "half a kernel": ({"kernel": SimpleNamespace(pack=1, cross=1)}, X4, "has no name, domain, constant_diagonal, "),
     "solver object": ({"solver": 3}, X4, "solver=3 is not a solver: pass a name such as 'lbfgs'"),
     "masked": ({}, list(np.ma.masked_less(X4, 0)), "sequence 0 has masked values"),
     "huge": (

@@ -12,13 +12,7 @@ from sklearn.metrics import adjusted_rand_score
 from sklearn.model_selection import GridSearchCV, cross_val_score
 
 import manifoldseq as ms
-from manifoldseq_lds import (
-    LDSIdentifier,
-    LDSKMeans,
-    LDSNeighbors,
-    LDSSpectralClustering,
-    choose_clustering,
-)
+from manifoldseq_lds import LDSIdentifier, LDSKMeans, LDSNeighbors, LDSSpectralClustering, choose_clustering
 
 
 @pytest.mark.parametrize("estimator", [LDSNeighbors(n_states=3), LDSSpectralClustering(3, n_states=3)])

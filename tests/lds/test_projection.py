@@ -152,21 +152,15 @@ def test_bad_items_are_named():
     A, C = 0.5 * np.eye(2), np.eye(3, 2)
     with pytest.raises(ValueError, match=r"system 1 is unstable: A has spectral radius 1\.25.*stabilize the system"):
         KERNEL.pack([(A, C), (2.5 * A, C)])
-    with pytest.raises(ValueError, match="system 2 contains a value that is not finite"):
-        KERNEL.pack([(A, C), (A, C), (A * np.nan, C)])
     with pytest.raises(ValueError, match=r"system 1 has .* C of shape \(4, 2\).*2 states and 3 outputs"):
         KERNEL.pack([(A, C), (A, np.eye(4, 2))])
     with pytest.raises(ValueError, match="system 1 is not observable"):
         KERNEL.pack([(A, C), (A, 0 * C)])
-    with pytest.raises(ValueError, match="no systems"):
-        KERNEL.pack([])
     for items in ("abc", None, [3], [(1, 2)], [(A * 1j, C)], [(A, C * 1j)], Systems([A], [C])[[]]):
         with pytest.raises(ValueError, match=r"system|item 0|complex128"):
             KERNEL.pack(items)
     with pytest.raises(ValueError, match="cross got Systems, not packed systems"):
         KERNEL.cross(Systems([A], [C]), KERNEL.pack([(A, C)]))
-    with pytest.raises(ValueError, match="2 states and 3 outputs, the second systems have 2 and 4"):
-        KERNEL.cross(KERNEL.pack([(A, C)]), KERNEL.pack([(A, np.eye(4, 2))]))
 
 
 def problem(N=7, m=6, n=3, seed=0):

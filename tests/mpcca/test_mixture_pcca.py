@@ -203,8 +203,7 @@ def test_settings_hold_from_batch_to_batch():
     views, _ = drawn(mixture(K=2), 60)
     model = MixturePCCA(2, 2, random_state=0, covariance_type="diag").partial_fit(views)
     with pytest.raises(
-        ValueError,
-        match=r"differ from the settings of Mixture\(K=2, .*restore the earlier settings, or use",
+        ValueError, match=r"differ from the settings of Mixture\(K=2, .*restore the earlier settings, or use"
     ):
         clone(model).partial_fit(views).set_params(n_components=3).partial_fit(views)
     for other in ({"covariance_type": "full"}, {"covariance_type": "shrunk"}, {"n_latent": 1}):
@@ -316,11 +315,7 @@ def changed(view, place, value):
             "view 1 misses some columns in row 4, but covariance_type='full' needs views that are complete or missing "
             "as a whole in each row: use 'diag'",
         ),
-        (
-            dict(missing="em"),
-            [changed(X, 2, NAN), changed(Y, 2, NAN)],
-            "row 2 has no value in any view: remove it",
-        ),
+        (dict(missing="em"), [changed(X, 2, NAN), changed(Y, 2, NAN)], "row 2 has no value in any view: remove it"),
         (
             dict(missing="em"),
             [X, changed(Y, (slice(None), 1), NAN)],
@@ -332,11 +327,7 @@ def changed(view, place, value):
             [X, changed(Y, (4, 1), -1e200)],
             "view 1 has -1e+200 at row 4, column 1, which is too large to be squared: rescale the column",
         ),
-        (
-            {},
-            [X, 1e-160 * Y],
-            "which is too little to be squared: rescale the column",
-        ),
+        ({}, [X, 1e-160 * Y], "which is too little to be squared: rescale the column"),
         (
             dict(covariance_type="full"),
             [X, np.tile(Y, (1, 3000))],

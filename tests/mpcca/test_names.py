@@ -61,10 +61,7 @@ def test_messages_name_the_column():
         (lambda: MixturePCCA(2, 1).fit(holes, Y), "view 0 has NaN at row 7, column 4: remove"),
         (lambda: MixturePCCA().fit(X, Y, feature_names=NAMES[:1]), "feature_names has 1 lists for 2 views"),
         (lambda: MixturePCCA().fit(X, Y, feature_names=NAMES[::-1]), r"feature_names\[0\] has 4 names for 5 columns"),
-        (
-            lambda: MixturePCCA().fit(X, Y, feature_names=["abcde", "uvwy"]),
-            r"feature_names\[0\] is 'abcde': pass",
-        ),
+        (lambda: MixturePCCA().fit(X, Y, feature_names=["abcde", "uvwy"]), r"feature_names\[0\] is 'abcde': pass"),
         (lambda: FisherVector(2).fit([X], [flat], feature_names=NAMES), "column 'v' of view 1 is constant"),
     ):
         with pytest.raises(ValueError, match=sentence):

@@ -205,10 +205,7 @@ def test_a_sample_is_even_over_bags():
     [
         (lambda X, Y: (X[:2], Y), "the views have 2, 7 bags: pass the same objects in each"),
         (lambda X, Y: ([*X[:2], X[2][1:], *X[3:]], Y), "bag 2 has 29 and 30 rows in its views: pass paired"),
-        (
-            lambda X, Y: ([X[0][:, :4], *X[1:]], Y),
-            "bag 1 has 5 and 4 columns in its views, but other bags have",
-        ),
+        (lambda X, Y: ([X[0][:, :4], *X[1:]], Y), "bag 1 has 5 and 4 columns in its views, but other bags have"),
         (lambda X, Y: ([X[0][:, 0], *X[1:]], Y), "bag 0 of view 0 has shape"),
         (lambda X, Y: (X, [Y[0] * np.nan, *Y[1:]]), "bag 0 of view 1 has NaN at row 0, column 0: remove or fill it"),
         (lambda X, Y: (X, [Y[0].astype(str), *Y[1:]]), "bag 0 of view 1 has dtype"),

@@ -108,10 +108,7 @@ def test_front_end_and_fusion(tmp_path):
 @parametrize(
     ("spoil", "sentence"),
     [
-        (
-            lambda f: (f / "run" / "clip (1)_1.avi.txt.gz").unlink(),
-            "has no descriptors of run/clip \\(1\\)_1 ",
-        ),
+        (lambda f: (f / "run" / "clip (1)_1.avi.txt.gz").unlink(), "has no descriptors of run/clip \\(1\\)_1 "),
         (
             lambda f: [p.unlink() for p in f.glob("*split1.txt")],
             "has no files of split 1: put the published files there",

@@ -11,11 +11,7 @@ import manifoldseq as ms
 from manifoldseq_lds import LDSKMeans, Systems
 from manifoldseq_lds.systems._record import change_state_basis
 from manifoldseq_papers import AlignMean, FixedSteps, GrassMean, MDSMean
-from manifoldseq_papers.lds._centre_baselines import (
-    ROTATIONS,
-    aligning_rotations,
-    nearest_to_the_mean,
-)
+from manifoldseq_papers.lds._centre_baselines import ROTATIONS, aligning_rotations, nearest_to_the_mean
 from manifoldseq_papers.lds._observability import subspace_mean
 
 RULES = {

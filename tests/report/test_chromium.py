@@ -18,10 +18,7 @@ import manifoldseq as ms
 from manifoldseq.evaluation import Evaluation
 from manifoldseq.report import RunFiles, render_html
 
-pytestmark = [
-    pytest.mark.slow,
-    pytest.mark.skipif(CHROMIUM is None, reason="chromium is not installed"),
-]
+pytestmark = [pytest.mark.slow, pytest.mark.skipif(CHROMIUM is None, reason="chromium is not installed")]
 WIDTHS = (400, 1400)
 # A page stands in a frame, as no window of Chromium is as narrow as a phone. Seen are: elements beyond the right edge
 # that nothing scrolls; texts of one figure that lie on each other, or beyond it. A box is higher than its letters.

@@ -288,11 +288,6 @@ def test_one_sequence_is_an_error_that_says_so(Estimator: type) -> None:
         Estimator(1).fit(steps(N=1)[0], [0])
 
 
-def test_the_error_of_n_clusters_names_auto() -> None:
-    with pytest.raises(ValueError, match=r"n_clusters='x' is not valid: .* or 'auto'$"):
-        SequenceKMeans("x").fit(steps(N=4)[0])
-
-
 # Kernels of strangers.
 
 
@@ -390,6 +385,7 @@ def test_model_files_hold_the_default_fit(tmp_path: Path) -> None:
         ({"kernels": "shape"}, "pass a list of names"),
         ({"kernels": []}, "pass a list of names"),
         ({"n_clusters": 0}, "n_clusters"),
+        ({"n_clusters": "x"}, r"n_clusters='x' is not valid: .* or 'auto'$"),
     ],
 )
 def test_wrong_parameters_are_errors(params: dict, message: str) -> None:

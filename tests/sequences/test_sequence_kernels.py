@@ -8,13 +8,7 @@ import scipy.spatial
 from helpers import needs
 
 import manifoldseq as ms
-from manifoldseq_sequences import (
-    AutocovarianceKernel,
-    ConvolutionsKernel,
-    ShapeKernel,
-    StatisticsKernel,
-    WarpingKernel,
-)
+from manifoldseq_sequences import AutocovarianceKernel, ConvolutionsKernel, ShapeKernel, StatisticsKernel, WarpingKernel
 
 OWN = "statistics spectrum autocovariance shape warping convolutions".split()
 NAMES = [*OWN, pytest.param("dynamics", marks=needs("lds"))]

@@ -5,7 +5,8 @@ from __future__ import annotations
 import io
 import zipfile
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
@@ -15,6 +16,7 @@ import pytest
 import scipy.io
 
 from manifoldseq.storage import (
+    ReadError,
     SequenceData,
     read_csv,
     read_directory,
@@ -31,6 +33,24 @@ Wrap = Callable[[bytes], bytes]
 def needs(package: str) -> pytest.MarkDecorator:
     """Skip without an optional package."""
     return pytest.mark.skipif(find_spec(package) is None, reason=f"{package.replace('_', '-')} is not installed")
+
+
+@contextmanager
+def rejects(path: Path, sentence: str) -> Iterator[None]:
+    """Hold that one sentence is raised that begins with the name of the file."""
+    with pytest.raises(ReadError) as caught:
+        yield
+    assert str(caught.value).startswith(str(path)) and sentence in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def assert_sequences(data: SequenceData, expected: Sequence[np.ndarray]) -> None:
+    """Hold that sequences are these, in single precision only if they were."""
+    assert len(data) == len(expected)
+    for got, x in zip(data.sequences, expected, strict=True):
+        np.testing.assert_array_equal(got, x)
+        kept = np.float32 if np.asarray(expected[0]).dtype.newbyteorder("=") == np.float32 else np.float64
+        assert got.dtype == kept and got.flags.c_contiguous and got.flags.writeable
 
 
 def sequences() -> list[np.ndarray]:

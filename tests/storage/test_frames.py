@@ -399,10 +399,7 @@ def test_types_of_pandas(pd):
     }
     data = from_frame(pd.DataFrame(columns))
     nan = math.nan
-    expected = [
-        [[nan, nan, nan, 0, nan, 2], [1, 1, 1, 1, 1, 1]],
-        [[3, 0, 2.5, 0, 0, 3], [4, 1, 1, 2, 2, 4]],
-    ]
+    expected = [[[nan, nan, nan, 0, nan, 2], [1, 1, 1, 1, 1, 1]], [[3, 0, 2.5, 0, 0, 3], [4, 1, 1, 2, 2, 4]]]
     assert_sequences(data, expected)
     assert data.ids == ("b", "a") and data.labels is not None and data.labels.tolist() == ["up", "down"]
     with says("the frame, row 0, column 'z' is '1j', which is not a number"):

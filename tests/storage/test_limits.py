@@ -346,6 +346,12 @@ def test_what_is_no_file_raises_an_error_at_once(tmp_path: Path, no_waiting: Non
     assert "\n" not in str(caught.value)
 
 
+@pytest.mark.parametrize("name", [".npy", ".npz", ".csv", ".ts", ".mat"])
+def test_a_missing_file(tmp_path: Path, name: str) -> None:
+    with pytest.raises(FileNotFoundError):
+        ms.storage.read(tmp_path / f"none{name}")
+
+
 def test_a_pipe_that_takes_the_place_of_a_file_raises_an_error(
     tmp_path: Path, no_waiting: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:

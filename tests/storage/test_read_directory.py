@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from storage.samples import frame_bytes, needs
+from storage.samples import frame_bytes, needs, rejects
 
 import manifoldseq as ms
 from manifoldseq.storage import ReadError, read, read_directory
@@ -455,10 +455,8 @@ BAD = {
 @pytest.mark.parametrize("case", BAD)
 def test_defects_raise_an_error(tmp_path, case):
     files, sentence = BAD[case]
-    with pytest.raises(ReadError) as caught:
+    with rejects(tmp_path, sentence):
         read_directory(fill(tmp_path, files))
-    assert str(caught.value).startswith(str(tmp_path)) and sentence in str(caught.value)
-    assert "\n" not in str(caught.value)
 
 
 @pytest.mark.parametrize("kind", ["integers", "text", pytest.param("parquet", marks=needs("pyarrow"))])

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 import numpy as np
 import pytest
 from helpers import parametrize
-from storage.samples import LABELS, csv_text, needs, parquet_bytes, sequences
+from storage.samples import LABELS, csv_text, needs, parquet_bytes, rejects, sequences
 
 import manifoldseq as ms
 from manifoldseq.storage import ReadError, SequenceData, from_frame, read, read_csv, read_parquet
@@ -139,21 +139,14 @@ BAD = {
 def test_defects_raise_an_error(write, case):
     content, options, sentence = BAD[case]
     path = write(content)
-    with pytest.raises(ReadError) as caught:
+    with rejects(path, sentence):
         read_csv(path, **options)
-    assert str(caught.value).startswith(str(path)) and sentence in str(caught.value)
-    assert "\n" not in str(caught.value)
 
 
 def test_too_large(write, leave_memory):
     leave_memory(2 * 2**10)
     with pytest.raises(ReadError, match="of memory"):
         read_csv(write(csv_text() + csv_text("") * 10))
-
-
-def test_a_missing_file(tmp_path):
-    with pytest.raises(FileNotFoundError):
-        read_csv(tmp_path / "none.csv")
 
 
 def test_parquet_without_pyarrow(write, monkeypatch):
@@ -208,10 +201,8 @@ class TestParquet:
     def test_defects_raise_an_error(self, write, case):
         table, options, sentence = self.BAD[case]
         path = self.write(write, table)
-        with pytest.raises(ReadError) as caught:
+        with rejects(path, sentence):
             read_parquet(path, **options)
-        assert str(caught.value).startswith(str(path)) and sentence in str(caught.value)
-        assert "\n" not in str(caught.value)
 
     def test_a_table_that_unpacks_to_much_raises_an_error(self, write, leave_memory):
         path = self.write(write, {"id": np.zeros(10**5, int), "time": np.arange(10**5), "x": np.zeros(10**5)})
@@ -459,14 +450,8 @@ class TestDates:
             ),
             (["2/29/2024 10:00", "1"], "write a date as 2024-05-01, or pass date_format=%d.%m.%Y"),
             (["2024-02-29", "2024-02-29"], "line 2 and line 3: both have the same time of id 'a': remove"),
-            (
-                ["2024-02-29", "2024-02-29"],
-                "correct one, or name another time column and the channels (time=…",
-            ),
-            (
-                [1, "2024-02-29"],
-                "'2024-02-29', which is not a number in decimal digits: write a number",
-            ),
+            (["2024-02-29", "2024-02-29"], "correct one, or name another time column and the channels (time=…"),
+            ([1, "2024-02-29"], "'2024-02-29', which is not a number in decimal digits: write a number"),
         ],
     )
     def test_defects_raise_an_error(self, write, cells, sentence):

@@ -10,7 +10,17 @@ import pytest
 import scipy.io
 import scipy.sparse
 from helpers import parametrize
-from storage.samples import LABELS, cell, deflated_element, mat73_bytes, mat_bytes, needs, sequences
+from storage.samples import (
+    LABELS,
+    assert_sequences,
+    cell,
+    deflated_element,
+    mat73_bytes,
+    mat_bytes,
+    needs,
+    rejects,
+    sequences,
+)
 
 from manifoldseq.storage import ReadError, read_mat
 
@@ -23,14 +33,6 @@ def write(tmp_path):
         return path
 
     return write
-
-
-def assert_sequences(data, expected):
-    assert len(data) == len(expected)
-    for got, x in zip(data.sequences, expected, strict=True):
-        np.testing.assert_array_equal(got, x)
-        kept = np.float32 if np.asarray(expected[0]).dtype == np.float32 else np.float64
-        assert got.dtype == kept and got.flags.c_contiguous and got.flags.writeable
 
 
 @pytest.mark.parametrize("compressed", [False, True])
@@ -113,19 +115,11 @@ BAD = {
     "cell in a cell": (mat_bytes(x=cell([cell([np.eye(2)])])), {}, "variable 'x' contains class cell"),
     "text in a cell": (mat_bytes(x=cell(["abc"])), {}, "sequence 0 has"),
     "empty cell": (mat_bytes(x=cell([np.eye(2), np.zeros((0, 0))])), {}, "sequence 1 has shape (0, 0)"),
-    "two": (
-        mat_bytes(a=np.eye(2), b=np.eye(2)),
-        {},
-        "could be the sequences (a, b): choose one with variable=…",
-    ),
+    "two": (mat_bytes(a=np.eye(2), b=np.eye(2)), {}, "could be the sequences (a, b): choose one with variable=…"),
     "unknown": (GOOD, {"variable": "walks"}, "has no variable 'walks': it has x"),
     "unknown labels": (GOOD, {"labels": "who"}, "has no variable 'who': it has x"),
     "labels": (mat_bytes(x=np.ones((3, 2, 2)), y=[1, 2]), {}, "labels have shape (2,) but there are 3 sequences"),
-    "labels in cells": (
-        mat_bytes(x=np.ones((2, 2, 2)), y=cell(["a", 1.0])),
-        {},
-        "a cell that is not a single label",
-    ),
+    "labels in cells": (mat_bytes(x=np.ones((2, 2, 2)), y=cell(["a", 1.0])), {}, "a cell that is not a single label"),
     "orientation": (GOOD, {"orientation": "sideways"}, "choose 'time-first' or 'channels-first'"),
 }
 
@@ -134,10 +128,8 @@ BAD = {
 def test_defects_raise_an_error(write, case):
     content, options, sentence = BAD[case]
     path = write(content)
-    with pytest.raises(ReadError) as caught:
+    with rejects(path, sentence):
         read_mat(path, **options)
-    assert str(caught.value).startswith(str(path)) and sentence in str(caught.value)
-    assert "\n" not in str(caught.value)
 
 
 @needs("h5py")
@@ -228,8 +220,3 @@ def test_version_73_without_h5py(write, monkeypatch):
         ImportError, match=r"is a MATLAB file of version 7\.3, which needs h5py: run `pip install h5py`"
     ):
         read_mat(write(HEAD[:124] + b"\x00\x02IM" + bytes(384)))
-
-
-def test_a_missing_file(tmp_path):
-    with pytest.raises(FileNotFoundError):
-        read_mat(tmp_path / "none.mat")

@@ -9,7 +9,7 @@ import zipfile
 import numpy as np
 import pytest
 from helpers import parametrize
-from storage.samples import LABELS, npy_bytes, npz_bytes, sequences, zip_bytes
+from storage.samples import LABELS, assert_sequences, npy_bytes, npz_bytes, rejects, sequences, zip_bytes
 
 from manifoldseq.storage import ReadError, read_npy, read_npz
 
@@ -24,14 +24,6 @@ def write(tmp_path):
         return path
 
     return write
-
-
-def assert_sequences(data, expected):
-    assert len(data) == len(expected)
-    for got, x in zip(data.sequences, expected, strict=True):
-        np.testing.assert_array_equal(got, x)
-        kept = np.float32 if np.asarray(expected[0]).dtype.newbyteorder("=") == np.float32 else np.float64
-        assert got.dtype == kept and got.flags.c_contiguous and got.flags.writeable
 
 
 @pytest.mark.parametrize("dtype", ["f8", ">f8", "f4", "i2", "?"])
@@ -138,10 +130,8 @@ BAD_NPY = {
 def test_defects_of_npy(write, case):
     content, sentence = BAD_NPY[case]
     path = write(content, "walks.npy")
-    with pytest.raises(ReadError) as caught:
+    with rejects(path, sentence):
         read_npy(path)
-    assert str(caught.value).startswith(str(path)) and sentence in str(caught.value)
-    assert "\n" not in str(caught.value)
 
 
 def lying(size: int, compression: int = zipfile.ZIP_STORED) -> bytes:
@@ -190,10 +180,8 @@ BAD_NPZ = {
 def test_defects_of_npz(write, case):
     content, sentence = BAD_NPZ[case]
     path = write(content)
-    with pytest.raises(ReadError) as caught:
+    with rejects(path, sentence):
         read_npz(path)
-    assert str(caught.value).startswith(str(path)) and sentence in str(caught.value)
-    assert "\n" not in str(caught.value)
 
 
 def test_a_bomb_raises_an_error_before_it_is_inflated(write, leave_memory, monkeypatch):
@@ -209,9 +197,3 @@ def test_two_members_of_one_name(write):
     content = zip_bytes({"X.npy": X, "Y.npy": X}).replace(b"Y.npy", b"X.npy")
     with pytest.raises(ReadError, match="has two members with the same name"):
         read_npz(write(content))
-
-
-@pytest.mark.parametrize("read", [read_npy, read_npz])
-def test_a_missing_file(tmp_path, read):
-    with pytest.raises(FileNotFoundError):
-        read(tmp_path / "none")

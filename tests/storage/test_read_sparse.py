@@ -57,10 +57,7 @@ DEFECTS = {
     "giant columns": ({"shape": np.array([4, 10**12])}, "GiB of memory"),
     "giant rows": ({"shape": np.array([2**62, 3])}, "GiB of memory"),
     "giant and unsigned": ({"shape": np.array([2**64 - 1, 2**64 - 1], np.uint64)}, "GiB of memory"),
-    "index too large": (
-        {"indices": np.array([1, 0, 3, 1, 2])},
-        "has the index 3, but indices must be below 3",
-    ),
+    "index too large": ({"indices": np.array([1, 0, 3, 1, 2])}, "has the index 3, but indices must be below 3"),
     "negative index": ({"indices": np.array([1, 0, -1, 1, 2])}, "array 'indices' has the index -1"),
     "huge index": ({"indices": np.array([1, 0, 2**63, 1, 2], np.uint64)}, "array 'indices' has the index"),
     "float indices": ({"indices": np.array([1.0, 0, 2, 1, 2])}, r"array 'indices' has shape \(5,\) of float64"),
