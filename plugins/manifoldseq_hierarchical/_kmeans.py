@@ -321,12 +321,12 @@ class SubspaceKMeans(ClusterMixin, SubspaceCodes, ModelEstimator):
             self._take_batch(X, weight)
         else:
             moments = self.moments_.copy()
-            moments.add(X, self.predict(X), weight)
+            moments.add(X, self._labels(X), weight)
             origin = moments.mean
             known = moments.n, self.n_clusters_, 0, origin, moments.scatter(origin), moments.tolerance(origin), moments
             self._keep(_clusters.Clusters(*known), moments, check_components(self.n_components, X.shape[1]))
         self.batches_ += 1
-        self.labels_ = self.predict(frames)
+        self.labels_ = self._labels(frames)
         return self
 
     def predict(self, X: ArrayLike) -> NDArray[np.int64]:
@@ -336,9 +336,7 @@ class SubspaceKMeans(ClusterMixin, SubspaceCodes, ModelEstimator):
         -------
         ndarray of shape (N,), int
         """
-        if self._is_mixture:
-            return self._scores(X).argmax(axis=1)
-        return self._nearest(X)[0].astype(np.int64)
+        return self._labels(self._frames(X, reset=False))
 
     @available_where(_check_mixture)
     def predict_proba(self, X: ArrayLike) -> Array:
@@ -349,7 +347,7 @@ class SubspaceKMeans(ClusterMixin, SubspaceCodes, ModelEstimator):
         ndarray of shape (N, K)
         """
         check_is_fitted(self, "components_")
-        scores = self._scores(X)
+        scores = self._scores(self._frames(X, reset=False))
         scores -= np.asarray(logsumexp(scores, axis=1, keepdims=True))
         return np.exp(scores, out=scores)
 
@@ -405,9 +403,11 @@ class SubspaceKMeans(ClusterMixin, SubspaceCodes, ModelEstimator):
     def _basis(self) -> Array:
         return self.covariance_ @ self.components_.T if self._is_mixture else self.components_.T
 
-    def _scores(self, X: ArrayLike) -> Array:
+    def _labels(self, X: NDArray) -> NDArray[np.int64]:
+        return self._scores(X).argmax(axis=1) if self._is_mixture else self._nearest(X)[0].astype(np.int64)
+
+    def _scores(self, X: NDArray) -> Array:
         """Return the scores of the clusters for each frame, shape (N, K), up to an offset for each frame."""
-        X = self._frames(X, reset=False)
         codes = encode(X, self.components_.T, self.center_).astype(np.float64, copy=False)
         own = (self.cluster_centers_ - self.center_) @ self.components_.T
         weights = np.maximum(self.weights_, np.finfo(np.float64).tiny)
