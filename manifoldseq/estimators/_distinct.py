@@ -55,18 +55,18 @@ def distinct_rows(rows: Any, weight: Any) -> tuple[Any, Any, Any]:
 
 
 def differing(away: Callable[[int], NDArray[Any]], apart: NDArray[Any], same: float, most: int) -> list[int]:
-    """Return members that differ from each other, and the farthest from all earlier members first.
+    """Return the numbers of members that differ from each other and from known members, the farthest first.
 
     Parameters
     ----------
     away : callable
         ``away(i) -> ndarray of shape (n,)``: the squared distances of the n members from member i.
     apart : ndarray of shape (n,)
-        The squared distances from the nearest of other members, or infinity.
+        The squared distance of each member from the nearest known member; infinity if there is none.
     same : float
         Members with at most this squared distance are equal.
     most : int
-        The largest number of members.
+        The largest number of members to return.
 
     Examples
     --------

@@ -15,7 +15,7 @@ from ._random import seed_fingerprint
 from ._rows import row_blocks
 
 MAY_CHANGE = ("max_iter", "tol", "n_init", "n_jobs", "device", "verbose")
-"""Parameters that do not affect iterates, so that a fit may be resumed with other values."""
+"""Parameters that may change before a fit is resumed. `n_jobs` and `device` can change the last digits of iterates."""
 _SEEDS = (np.random.Generator, np.random.BitGenerator, np.random.SeedSequence, np.random.RandomState)
 _PLAIN = (bool, int, float, complex, str, bytes, type(None))
 _BYTES = 1 << 22

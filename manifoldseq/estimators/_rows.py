@@ -122,7 +122,7 @@ def row_blocks(n_rows: int, size: int = 8192) -> Iterator[slice]:
 
 
 def check_sample_weight(sample_weight: ArrayLike | None, N: int, *, least: int = 1) -> NDArray[np.float64] | None:
-    """Return the weights of N rows in float64 (None if there are none), or raise ValueError.
+    """Return the weights of N rows in float64 (None if `sample_weight` is None), or raise ValueError.
 
     Weights must be finite and not negative, and `least` of them must be positive.
 

@@ -37,9 +37,10 @@ class ClusterSums(Sums):
     far: tuple[Any, ...]
 
     def refilled(self, lost: NDArray[np.bool_]) -> Self:
-        """Return sums in which each lost cluster, of shape (K,), has one row of another cluster, as far as possible.
+        """Return sums in which each lost cluster has received the row with the largest cost of another cluster.
 
-        See `restarts`. The cost is not changed.
+        `lost` is a mask of shape (K,). If no cluster can give a row, a lost cluster stays empty, see `restarts`. The
+        cost is not changed.
         """
         rows, costs, labels, weights = self.far
         sums, counts = self.sums.copy(), self.counts.copy()
@@ -62,9 +63,10 @@ class ClusterSums(Sums):
 
 
 def farthest(costs: Array, lost: int, n_clusters: int) -> NDArray[np.intp]:
-    """Return the rows with the largest costs in descending order, as many as `lost` clusters need to begin again.
+    """Return the numbers of the rows with the largest costs in descending order, ``lost + n_clusters`` of them.
 
-    A cluster with one row comes up once at most.
+    They suffice for a number of `lost` clusters: each cluster has at most one row that it cannot give away. If no
+    cluster is lost, the result is empty.
 
     Examples
     --------
@@ -77,9 +79,10 @@ def farthest(costs: Array, lost: int, n_clusters: int) -> NDArray[np.intp]:
 def restarts(
     lost: NDArray[np.bool_], counts: NDArray[Any], costs: Array, labels: NDArray[Any], weights: Any = None
 ) -> Iterator[tuple[int, int]]:
-    """Move rows to clusters without rows: yield each of these clusters, and the row at which it begins again.
+    """Move rows to lost clusters: yield each of these clusters, and the row at which it begins again.
 
-    Each row is the row with the largest cost in a cluster that keeps another row. `counts` is changed accordingly.
+    The row has the largest cost of all rows whose cluster keeps at least one other row. `counts` is changed in place.
+    If there are too few such rows, the last lost clusters are not yielded.
 
     Parameters
     ----------
@@ -90,7 +93,7 @@ def restarts(
     costs, labels : ndarray of shape (L,)
         The costs of rows in their clusters, and these clusters.
     weights : ndarray of shape (L,), optional
-        1 by default.
+        The weights of the rows; 1 by default.
 
     Examples
     --------

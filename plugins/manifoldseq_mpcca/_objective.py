@@ -63,8 +63,8 @@ class Model:
     pooled : ndarray of shape (D, D) or Mixture, optional
         What covariances are shrunk to: the covariance of the prior of the model ``mpcca.shrunk``, or one component.
     known : dict, optional
-        The clusterings of `prepare`, by the state of the generator: its state after k-means, and the labels or the
-        start.
+        The clusterings of `prepare`, by the state of the generator before k-means: its state afterwards, and the labels
+        or the mixture of the start.
     """
 
     n: float
@@ -376,8 +376,8 @@ def log_likelihood(
 ) -> float | None:
     """Return the mean log-likelihood of the rows at a point; None if the value `fun` belongs to another cost.
 
-    `own` are the statistics, value and gradient of the bundled model. `log_prior` is the log-density of its prior, if
-    the value contains one that does not depend on the rows.
+    `own` are the statistics, value and gradient of the bundled model. `log_prior` returns the log-density of the
+    prior of this model, if the prior does not depend on the rows.
     """
     spec, model = problem.data.spec, problem.data.model
     if (spec.statistics, spec.value, spec.value_and_gradient) == own and (log_prior or not model.shrinkage):

@@ -99,8 +99,9 @@ def prepare(
 ) -> ms.Prepared:
     """Prepare the data of the model, with points and parameters of the model ``mpcca`` with full noise.
 
-    The prior is computed here, once: from the covariance within the clusters of k-means, or within the components of
-    a given mixture. If values are missing, EM updates the prior together with the mixture before the prior is fixed.
+    The prior is computed here and then stays fixed, so that all starts use the same prior: from the covariance within
+    the clusters of k-means, or within the components of a given mixture. If values are missing, a few steps of EM
+    update the mixture and the prior first.
 
     Parameters
     ----------
@@ -115,8 +116,8 @@ def prepare(
     within : Mixture, optional
         A mixture whose clusters determine the prior; by default the clusters of k-means.
     seed : int, numpy.random.Generator or list of numpy.random.Generator
-        The seed of k-means. Each generator gives clusters with a prior of their own, and the prior is taken from the
-        clusters with the highest posterior density.
+        The seed of k-means. With a list, k-means runs once with each generator, and each clustering gives a prior. The
+        prior of the clustering with the highest posterior density is used.
     """
     if not isinstance(data, CheckedViews):
         for name, size in (("n_components", n_components), ("n_latent", n_latent)):
@@ -168,7 +169,7 @@ def _clustered(model: Model, start: Start, labels: NDArray[np.int64]) -> Scatter
 
 
 def _value_of_clusters(model: Model, found: Scatter) -> float:
-    """Return the value at the M-step for clusters, with each row in its own cluster, up to a constant."""
+    """Return the value after an M-step from a clustering, each row only in its cluster, up to a constant."""
     mixture = maximize(model, found, None)
     Sigma = dense(mixture)
     log_weights = np.log(mixture.weights) - np.linalg.slogdet(Sigma)[1] / 2
@@ -229,7 +230,7 @@ def em(model: Model, point: Point, found: Scatter) -> Point:
 
 
 def clusters(problem: ms.Problem, rng: np.random.Generator) -> Point:
-    """Return the mixture of the clusters of k-means; `prepare` has clustered for the generators that it was given."""
+    """Return the mixture of the clusters of k-means; clusterings that `prepare` computed are reused."""
     model: Model = problem.data.model
     after, found = (model.known or {}).get(_place(rng), (None, None))
     start = model.drawn(rng)

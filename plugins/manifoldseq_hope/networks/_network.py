@@ -92,8 +92,9 @@ class HOPENetworkClassifier(ClassNamePrefixFeaturesOutMixin, TransformerMixin, C
         The number of torch threads during training, -1 for one per core; None does not change it. The last digits of
         the results can depend on this number.
     device : str
-        The torch device of the training, such as ``"cuda"``. The rows are copied to it as a whole. The last digits of
-        the results, and with dropout the random choices, depend on the device.
+        The torch device of the training, such as ``"cuda"``, with float64. All rows are copied to it and must fit into
+        its memory. Results on different devices differ in the last digits, and with dropout in the random numbers.
+        Fitted networks are applied on the CPU.
     verbose : int
         1 logs the end of training, and 2 logs every epoch: see `manifoldseq.estimators.fit_starts`.
 

@@ -56,7 +56,8 @@ class Trainer:
         The affine layer after the rectified layers; None for the criterion (40).
     training : Training
     seed : int
-        Seed of the order of the rows and of dropout; epoch t depends on the seed and t only.
+        Seed of the order of the rows and of dropout. In epoch t, the order depends on the seed and t only; dropout also
+        depends on the device.
     validation : tuple of X and y, optional
         Rows whose error (%) is measured after every epoch; a rate of `ReduceOnPlateau` follows it.
     device : torch.device, optional
@@ -105,7 +106,7 @@ class Trainer:
                 )
                 group["momentum"] = training.momentum.rate(epoch)
         N, b = len(self.rows), min(training.batch_size, len(self.rows))
-        # order and dropout depend on the seed and the epoch only, so that a resumed run draws the same
+        # a run that is resumed on the same device draws the same order and the same dropout
         device = self.device
         loss_sum, wrong = (torch.zeros((), dtype=kind, device=device) for kind in (torch.float64, torch.int64))
         with torch.random.fork_rng([] if device.type == "cpu" else [device], device_type=device.type):

@@ -181,11 +181,11 @@ def _train(steps: int) -> int:
 
 
 def held_out_errors(Y: Array, seen: int, channels: int, states: Sequence[int], center: bool) -> list[Array]:
-    """Return the `squared_errors` (N,) of least-squares systems of the first `seen` steps of outputs Y (N, m, T).
+    """Fit systems to the first `seen` steps of outputs Y (N, m, T), and return the `squared_errors` on the other steps.
 
-    One decomposition of the training part serves all numbers of states n (the leading n directions), and so does one
-    decomposition of the states: with the states X0 and their successors X1, and X0' = Q R, the least-squares solution
-    is A = X1 Q R^-T of the leading blocks.
+    The result has an array (N,) for each number of states n. One decomposition of the training part serves all n (the
+    leading n directions), and so does one decomposition X0' = Q R of the states X0: with their successors X1, the
+    least-squares solution A for n states is X1 Q R^-T, computed from the leading n × n blocks of X1 Q and of R.
     """
     found = subspace(Y[:, :, :seen], center, max(states))
     C, X = found.states(max(states))

@@ -107,8 +107,9 @@ def squared_errors(
 ) -> list[Array]:
     """Return the squared errors (N,) of forecasts ``mean + C A^ahead C' (y - mean)``, for each of several A.
 
-    The newest lag (the last `channels` rows) of stacked outputs Y (N, m, T) is forecast from step `seen` on. A matrix
-    (N, n, n) belongs to the first n columns of C. Without states, n = 0, the forecast is the mean, or 0 if it is None.
+    The newest lag (the last `channels` rows) of stacked outputs Y (N, m, T) is forecast from step `seen` on, from
+    the output `ahead` steps before. A matrix (N, n, n) belongs to the first n columns of C. With n = 0, the forecast is
+    the mean, or 0 if `mean` is None.
     """
     Y = Y if mean is None else Y - mean[:, :, None]
     before, after = C.swapaxes(1, 2) @ Y[:, :, seen - ahead : -ahead], Y[:, -channels:, seen:]
