@@ -50,7 +50,7 @@ def torch_device(name: str) -> Any:
         device = torch.device(name)
         torch.zeros((), dtype=torch.float64, device=device).item()
     except (RuntimeError, AssertionError, TypeError) as error:  # what torch raises depends on how it was built
-        reason = str(error).partition("\n")[0].partition(" (")[0].removesuffix(".")
+        reason = str(error).partition("\n")[0].partition(" (")[0].removesuffix(".")[:250]
         raise ValueError(f"torch cannot use device={quoted(name)} ({reason}): pass 'cpu' or another device") from None
     return device
 
